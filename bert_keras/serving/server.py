@@ -106,6 +106,7 @@ async def _answer(
             lifespan="off",
             log_config=None,
             access_log=False,
+            proxy_headers=False,
             server_header=False,
             date_header=False,
             timeout_graceful_shutdown=settings.drain_seconds,

@@ -21,6 +21,7 @@ from bert_keras.pipelines.text.portable_tokenizer import PortableTokenizer
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.engines.artifact_files import Artifact, find_artifact
 from bert_keras.tasks.engines.engine import Engine
+from bert_keras.tasks.mask_filling_task import MaskFilling
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.sequence_runner import SequenceRunner
 from bert_keras.tasks.task_loading import read_checkpoint_task, restore_task
@@ -93,7 +94,8 @@ class Predictor:
         checkpoint = read_checkpoint(folder)
         check_has_vocabulary(checkpoint)
         model, tokenizer = load(checkpoint), load_tokenizer(checkpoint)
-        return cls(model, tokenizer, restore_task(checkpoint, model, tokenizer, **changes))
+        task = _read_mask_filling(checkpoint) or restore_task(checkpoint, model, tokenizer, **changes)
+        return cls(model, tokenizer, task)
 
     @classmethod
     def from_artifact(
@@ -133,8 +135,8 @@ class Predictor:
         """
         artifact = folder if isinstance(folder, Artifact) else find_artifact(folder, engine)
         check_has_vocabulary(artifact.description)
-        task = read_checkpoint_task(artifact.description, **changes)
         settings = artifact.description.tokenizer_settings
+        task = _read_mask_filling(artifact.description) or read_checkpoint_task(artifact.description, **changes)
         opened = artifact.open(threads=threads, instances=instances)  # before TensorFlow runs, which fixes its threads
         if artifact.engine == "tensorflow":
             from bert_keras.pipelines.text.tokenizer import BertTokenizer
@@ -259,6 +261,15 @@ class Predictor:
                 f"an example is {quote(given)}; expected a text, a tuple of two texts, a list of words, or a {kind}"
             )
         return self.task.make_example(*texts)
+
+
+def _read_mask_filling(checkpoint: Checkpoint) -> MaskFilling | None:
+    """Return the task of a masked LM, which stores none; None for other models."""
+    if checkpoint.model != MaskFilling.model_class:
+        return None
+    settings = checkpoint.tokenizer_settings
+    length = checkpoint.config.max_sequence_length
+    return MaskFilling(min(length, settings.get("max_sequence_length") or length), vocabulary=settings["vocabulary"])
 
 
 def _scale_progress(progress: Callable[[int], None], num_before: int, number: int) -> Callable[[int, int], None]:

@@ -13,7 +13,7 @@ from tests.made_once import made_once
 from .running_server import RunningServer
 
 KINDS = ("classifier", "pair_classifier", "windowed_classifier", "multi_label", "regression", "embedder")
-KINDS += ("token_classifier", "null_answerer")
+KINDS += ("token_classifier", "null_answerer", "masked_lm")
 TEXTS = [
     "the cat sat on a mat .",
     "dog",
@@ -40,7 +40,7 @@ def make_artifacts(tmp_path_factory):
     def write(kind: str, path: pathlib.Path) -> None:
         model = build(kind, config)
         task = make_task(kind, model, tokenizer, tmp_path_factory.mktemp("empty"))
-        write_onnx_folder(model, tokenizer, path, task=task.settings())
+        write_onnx_folder(model, tokenizer, path, task=task and task.settings())
 
     return lambda kind: made_once(tmp_path_factory, f"served.{kind}", functools.partial(write, kind))
 

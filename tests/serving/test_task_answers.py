@@ -72,6 +72,14 @@ def test_embed(server, predictors):
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
 
+def test_fill_mask(server, predictors):
+    texts = ["the [MASK] sat on a mat .", "[MASK] and [MASK]", "caf\u00e9 [MASK][SEP] dog"]
+    answers = server.post("/fill-mask", {"examples": [{"text": text} for text in texts]}).json()["answers"]
+    assert_same(answers, expect(predictors, "masked_lm", texts, 5))
+    one = server.post("/fill-mask", {"text": texts[1], "top": 2}).json()
+    assert_same(one, expect(predictors, "masked_lm", texts[1:2], 2)[0])
+
+
 def test_answers_do_not_depend_on_other_requests(server, predictors):
     """Requests that arrive together share batches."""
     texts = [" ".join(TEXTS[0].split()[: 1 + number % 7]) for number in range(300)]
@@ -103,6 +111,8 @@ def test_a_request_with_many_texts_does_not_delay_others(server, predictors):
         ("/tag", {"text": 1}, 400, "should be a valid string"),
         ("/answer", {"question": "a"}, 400, "context: field required"),
         ("/answer", {"question": "a", "context": "b", "top": 0}, 400, "greater than or equal to 1"),
+        ("/fill-mask", {"text": "the cat"}, 400, r"text 1 \('the cat'\) has no \[MASK\]; expected at least one"),
+        ("/fill-mask", {"text": "[MASK]" * 30}, 400, "has 32 tokens with .* accepts up to 19: cut the text"),
         ("/nothing", {}, 404, "there is nothing at /nothing; /docs lists"),
     ],
 )

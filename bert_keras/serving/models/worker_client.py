@@ -30,6 +30,7 @@ class WorkerClient(asyncio.Protocol):
         self._process: subprocess.Popen | None = None
         self._loaded: asyncio.Future | None = None
         self._is_closing = False
+        self._outgoing: list[bytes] = []
 
     @property
     def pid(self) -> int | None:
@@ -59,8 +60,10 @@ class WorkerClient(asyncio.Protocol):
             raise
 
     def send(self, message: object) -> None:
-        """Send a message."""
-        self._transport.write(pack(message))
+        """Send a message, together with the others of this turn of the event loop."""
+        self._outgoing.append(pack(message))
+        if len(self._outgoing) == 1:
+            asyncio.get_running_loop().call_soon(self._flush)
 
     async def close(self) -> None:
         """Close the socket, which ends the process, and wait for it; end it by force if it does not."""
@@ -73,6 +76,11 @@ class WorkerClient(asyncio.Protocol):
         except subprocess.TimeoutExpired:
             process.kill()
             await loop.run_in_executor(None, process.wait)
+
+    def _flush(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(b"".join(self._outgoing))
+        self._outgoing.clear()
 
     def kill(self) -> None:
         """End the process at once."""

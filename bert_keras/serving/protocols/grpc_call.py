@@ -12,6 +12,7 @@ from bert_keras.errors import InputError
 from bert_keras.serving.api_key import check_key
 from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.models.served_version import ServedVersion
+from bert_keras.serving.protocols.signatures import UnknownSignatureError
 from bert_keras.serving.worker.jobs import Result, Timings
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ async def grpc_call(
     except (ServingError, InputError) as error:
         error = error if isinstance(error, ServingError) else ServingError(Reason.INVALID, str(error))
         server.metrics.count_error(error.reason.name.lower())
-        code = _CODES[error.reason]
+        # TensorFlow Serving's code for an unknown signature
+        code = grpc.StatusCode.FAILED_PRECONDITION if isinstance(error, UnknownSignatureError) else _CODES[error.reason]
         if error.retry_after is not None:
             context.set_trailing_metadata((("retry-after", str(error.retry_after)),))
         await context.abort(code, str(error))

@@ -11,7 +11,7 @@ from bert_keras.serving.messages import open_inference as messages
 from bert_keras.serving.messages.tensors import decode_infer_inputs, encode_infer_tensor
 from bert_keras.serving.models.served_version import ServedVersion
 from bert_keras.serving.protocols.grpc_call import GrpcCall, grpc_call
-from bert_keras.serving.protocols.open_inference_rest import DATATYPES
+from bert_keras.serving.protocols.open_inference_rest import DATATYPES, check_output_parameters
 from bert_keras.serving.protocols.signatures import choose_signature, get_specs, run_signature
 
 if TYPE_CHECKING:
@@ -35,7 +35,13 @@ class InferenceService:
     async def model_ready(self, request: Message, context: grpc.aio.ServicerContext) -> Message:
         """Return whether a model answers."""
         async with grpc_call(self._server, "grpc ModelReady", request, context) as call:
-            return messages.ModelReadyResponse(ready=_find_version(call, request.name, request.version).is_ready)
+            try:
+                is_ready = _find_version(call, request.name, request.version).is_ready
+            except ServingError as error:
+                if error.reason is not Reason.NOT_FOUND:
+                    raise
+                is_ready = False  # as in Triton
+            return messages.ModelReadyResponse(ready=is_ready)
 
     async def server_metadata(self, request: Message, context: grpc.aio.ServicerContext) -> Message:
         """Return the name and the version of the server."""
@@ -61,6 +67,8 @@ class InferenceService:
         async with grpc_call(self._server, "grpc ModelInfer", request, context) as call:
             version = _find_version(call, request.model_name, request.model_version)
             inputs = decode_infer_inputs(request)
+            for output in request.outputs:
+                check_output_parameters(output.name, output.parameters)
             outputs = await run_signature(
                 call.run,
                 version,

@@ -3,7 +3,7 @@
 https://github.com/kserve/open-inference-protocol
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -128,6 +128,8 @@ async def _infer(call: Call) -> Reply:
         call.body, binary = call.body[: int(header)], call.body[int(header) :]
     request: InferRequest = call.parse(_INFER)
     inputs = _read_inputs(request.inputs, binary)
+    for output in request.outputs:
+        check_output_parameters(output.name, output.parameters)
     signature = choose_signature(version, list(inputs))
     outputs = await run_signature(
         call.run,
@@ -146,6 +148,17 @@ async def _infer(call: Call) -> Reply:
         )
     }
     return _make_reply(version.name, version.number, request.id, outputs, binary_names)
+
+
+def check_output_parameters(name: str, parameters: Iterable[str]) -> None:
+    """Raise `ServingError` if an output is wanted in a form that this server does not have."""
+    for parameter in ("classification", "shared_memory_region"):  # extensions of Triton
+        if parameter in parameters:
+            raise ServingError(
+                Reason.INVALID,
+                f"the output {quote(name)} has the parameter {parameter}; this server has no such extension: leave it "
+                "out",
+            )
 
 
 def _read_inputs(tensors: Sequence[InputTensor], binary: bytes) -> dict[str, np.ndarray]:

@@ -7,28 +7,33 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import numpy as np
 
-from bert_keras.checks import format_names
+from bert_keras.checks import format_names, quote
 from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.models.served_version import ServedVersion
 from bert_keras.serving.worker.jobs import IDS, SIGNATURE, Result
 from bert_keras.serving.worker.tensor_spec import TensorSpec
 
 SERVING_DEFAULT, ID_SIGNATURE = "serving_default", "ids"
-_MAX_IDS = 2_000_000  # of an array
 
 Run = Callable[..., Awaitable[Result]]  # (version, kind, inputs) -> result, such as `Call.run`
+
+
+class UnknownSignatureError(ServingError):
+    """A model has no signature of that name."""
 
 
 def get_specs(version: ServedVersion, signature: str) -> tuple[list[TensorSpec], list[TensorSpec]]:
     """Return the inputs and the outputs of a signature.
 
     Raises:
-        ServingError: the model has no such signature.
+        UnknownSignatureError: the model has no such signature.
     """
     signatures = version.description["signatures"]
     if signature not in signatures:
-        known = ", ".join(signatures)
-        raise ServingError(Reason.INVALID, f"{version.name} has no signature {signature!r}; it has {known}")
+        raise UnknownSignatureError(
+            Reason.INVALID,
+            f"{version.name} has no signature {quote(signature)}; expected one of {', '.join(signatures)}",
+        )
     return signatures[signature]
 
 
@@ -64,19 +69,30 @@ async def run_signature(
         ServingError: the inputs are not those of the signature, or there is no such output.
     """
     input_specs, output_specs = get_specs(version, signature)
-    _check_names("output", wanted, [spec.name for spec in output_specs], version.name)
+    known = [spec.name for spec in output_specs]
+    _check_names("output", wanted, known, version.name)
+    _check_unique(wanted)
     names = [spec.name for spec in input_specs]
     _check_names("input", inputs, names, version.name)
     if signature == SERVING_DEFAULT:
-        _check_complete(inputs, names)
-        columns = [_read_texts(name, inputs[name]) for name in names]
-        _check_size(columns, names, max_texts)
-        texts = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
-        outputs = (await run(version, SIGNATURE, texts)).value if texts else _make_empty(output_specs)
+        outputs = await _run_on_texts(run, version, inputs, names, max_texts)
     else:
-        ids = _read_ids(inputs, version, max_texts)
-        outputs = (await run(version, IDS, ids)).value if ids["input_ids"].size else _make_empty(output_specs)
-    return {name: outputs[name] for name in (wanted or [spec.name for spec in output_specs])}
+        outputs = (await run(version, IDS, _read_ids(inputs, version, max_texts))).value
+    return {name: outputs[name] for name in (wanted or known)}
+
+
+async def _run_on_texts(
+    run: Run, version: ServedVersion, inputs: Mapping[str, np.ndarray], names: Sequence[str], max_texts: int
+) -> dict[str, np.ndarray]:
+    """Run `serving_default`; without texts on an empty one, so that the outputs have the shapes of the SavedModel's."""
+    _check_complete(inputs, names)
+    columns = [_read_texts(name, inputs[name]) for name in names]
+    _check_size(columns, names, max_texts)
+    number = len(columns[0])
+    columns = columns if number else [[""] for _ in names]
+    texts = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+    outputs = (await run(version, SIGNATURE, texts)).value
+    return {name: values[:number] for name, values in outputs.items()}
 
 
 def _check_names(kind: str, given: Sequence[str] | Mapping, known: Sequence[str], model: str) -> None:
@@ -84,6 +100,13 @@ def _check_names(kind: str, given: Sequence[str] | Mapping, known: Sequence[str]
         raise ServingError(
             Reason.INVALID,
             f"{model} has no {kind} {format_names(wrong)}; expected {', '.join(known)}: correct the name",
+        )
+
+
+def _check_unique(wanted: Sequence[str]) -> None:
+    if len(set(wanted)) < len(wanted):
+        raise ServingError(
+            Reason.INVALID, f"the outputs {format_names(wanted)} are not all different; expected each once"
         )
 
 
@@ -123,6 +146,10 @@ def _read_ids(inputs: Mapping[str, np.ndarray], version: ServedVersion, max_text
     if "input_ids" not in inputs:
         raise ServingError(Reason.INVALID, "the input input_ids is missing; expected token ids (B, S)")
     first = inputs["input_ids"]
+    if first.size == 0:
+        raise ServingError(
+            Reason.INVALID, f"input_ids has the shape {list(first.shape)}; expected at least one sequence with tokens"
+        )
     limits = {"input_ids": version.description["vocabulary_size"], "attention_mask": 2, "token_type_ids": 2}
     ids = {"attention_mask": np.ones(first.shape, np.int32), "token_type_ids": np.zeros(first.shape, np.int32)}
     for name, values in inputs.items():
@@ -133,7 +160,7 @@ def _read_ids(inputs: Mapping[str, np.ndarray], version: ServedVersion, max_text
                 Reason.INVALID,
                 f"{name} has the shape {list(values.shape)}; expected two dimensions, the same for all inputs",
             )
-        if values.size and not 0 <= int(values.min()) <= int(values.max()) < limits[name]:
+        if not 0 <= int(values.min()) <= int(values.max()) < limits[name]:
             raise ServingError(
                 Reason.INVALID,
                 f"{name} has values from {values.min()} to {values.max()}; expected 0 to {limits[name] - 1}",
@@ -146,12 +173,3 @@ def _read_ids(inputs: Mapping[str, np.ndarray], version: ServedVersion, max_text
             Reason.INVALID, f"the sequences have {first.shape[1]:,} tokens; the model accepts at most {longest:,}"
         )
     return ids
-
-
-def _make_empty(specs: Sequence[TensorSpec]) -> dict[str, np.ndarray]:
-    """Return outputs for no examples."""
-    dtypes = {"string": object}
-    return {
-        spec.name: np.zeros([0, *(max(0, size) for size in spec.shape[1:])], dtypes.get(spec.dtype, spec.dtype))
-        for spec in specs
-    }

@@ -1,4 +1,4 @@
-"""Our own endpoints: `/classify`, `/tag`, `/answer` and `/embed`, raw text in, the answers of `Predictor` out.
+"""Our own endpoints: `/classify`, `/tag`, `/answer`, `/fill-mask` and `/embed`, text in, `Predictor`'s answers out.
 
 `/embed` also accepts the requests of Text Embeddings Inference, see `text_embeddings_inference.py`.
 """
@@ -23,6 +23,7 @@ from bert_keras.serving.worker.jobs import ANSWERS
 
 STATUSES = (400, 401, 404, 408, 413, 422, 429, 500, 503, 504)
 _TAG = "tasks"
+_DEFAULT_TOPS = {"fill-mask": 5}
 Top = Annotated[int, pydantic.Field(ge=1, le=10_000)]
 
 
@@ -159,10 +160,43 @@ class SpanAnswer(pydantic.BaseModel):
     best: list[dict[str, Any]] | None = None
 
 
+class FillMaskOne(_Request):
+    """A text with [MASK] in it."""
+
+    text: str
+    top: Top | None = pydantic.Field(None, description="number of tokens per mask, at most 5; all without it")
+
+    def to_example(self) -> object:
+        """Return what `Predictor` accepts."""
+        return self.text
+
+
+class FillMaskMany(_Request):
+    """Texts with [MASK] in them."""
+
+    examples: list[TagText]
+    top: Top | None = pydantic.Field(None, description="number of tokens per mask, at most 5; all without it")
+
+
+class Filling(pydantic.BaseModel):
+    """A token for a [MASK], and the text with it."""
+
+    token: str
+    token_id: int
+    probability: float
+    text: str
+
+
+class FillMaskAnswer(pydantic.BaseModel):
+    """The most probable tokens for each [MASK]."""
+
+    masks: list[list[Filling]]
+
+
 class Answers(pydantic.BaseModel):
     """The answers to examples, in their order."""
 
-    answers: list[ClassAnswer | TagAnswer | SpanAnswer]
+    answers: list[ClassAnswer | TagAnswer | SpanAnswer | FillMaskAnswer]
 
 
 def make_task_endpoints() -> list[Endpoint]:
@@ -189,6 +223,13 @@ def make_task_endpoints() -> list[Endpoint]:
             "answers to questions, found in a text",
             {"question": "Who wrote it?", "context": "It was written by Jane Austen."},
         ),
+        _make_endpoint(
+            "fill-mask",
+            FillMaskOne | FillMaskMany,
+            FillMaskAnswer,
+            "most probable tokens for each [MASK]",
+            {"text": "Paris is the [MASK] of France."},
+        ),
     ]
 
 
@@ -214,7 +255,8 @@ def _make_handler(task: str, adapter: pydantic.TypeAdapter) -> Callable[[Call], 
         given = getattr(request, "examples", None)
         inputs = [one.to_example() for one in ([request] if given is None else given)]
         check_number_of_texts(len(inputs), call.settings.max_texts)
-        result = await call.run(version, ANSWERS, inputs, top=getattr(request, "top", None) or 1)
+        top = getattr(request, "top", None) or _DEFAULT_TOPS.get(task, 1)
+        result = await call.run(version, ANSWERS, inputs, top=top)
         answers = [_simplify(answer) for answer in result.value]
         if task == "tag":
             answers = [_add_words(text, answer) for text, answer in zip(inputs, answers, strict=True)]

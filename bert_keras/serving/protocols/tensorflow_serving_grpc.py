@@ -83,7 +83,7 @@ class PredictionService:
         """Return the signatures of a model."""
         async with grpc_call(self._server, "grpc GetModelMetadata", request, context) as call:
             version = find_version(call, request.model_spec)
-            if list(request.metadata_field) != ["signature_def"]:
+            if set(request.metadata_field) != {"signature_def"}:
                 raise ServingError(
                     Reason.INVALID, f"metadata_field is {list(request.metadata_field)}; expected signature_def"
                 )
@@ -108,8 +108,7 @@ class ModelService:
         """Return the state of the versions of a model."""
         async with grpc_call(self._server, "grpc GetModelStatus", request, context) as call:
             spec = request.model_spec
-            is_one = spec.HasField("version") or bool(spec.version_label)
-            number = find_version(call, spec).number if is_one else None
+            number = find_version(call, spec).number if spec.version_label else _read_version(spec)
             response = messages.GetModelStatusResponse()
             for version, status in call.repository.list_statuses(spec.name, number).items():
                 entry = response.model_version_status.add(version=version, state=status.state.value)
@@ -119,9 +118,14 @@ class ModelService:
 
 
 def find_version(call: GrpcCall, spec: Message) -> ServedVersion:
-    """Return the version that a ModelSpec names."""
-    number = spec.version.value if spec.HasField("version") else None
-    return call.repository.get(spec.name, number, spec.version_label or None)
+    """Return the version that a ModelSpec names, by default the newest."""
+    if not spec.name:
+        raise ServingError(Reason.INVALID, "model_spec has no name; expected that of a model: set it")
+    return call.repository.get(spec.name, _read_version(spec), spec.version_label or None)
+
+
+def _read_version(spec: Message) -> int | None:
+    return spec.version.value if spec.HasField("version") else None
 
 
 def _fill_spec(spec: Message, version: ServedVersion, signature: str) -> None:

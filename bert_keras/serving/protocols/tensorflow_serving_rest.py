@@ -6,7 +6,7 @@ https://www.tensorflow.org/tfx/serving/api_rest
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pydantic
@@ -32,9 +32,9 @@ TENSOR_TYPES = {"string": "DT_STRING", "float32": "DT_FLOAT", "int32": "DT_INT32
 
 
 class PredictRequest(pydantic.BaseModel):
-    """Inputs in rows, `instances`, or in columns, `inputs`."""
+    """Inputs in rows, `instances`, or in columns, `inputs`. As in TensorFlow Serving, other fields are ignored."""
 
-    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+    model_config = pydantic.ConfigDict(strict=True)
 
     signature_name: str = SERVING_DEFAULT
     instances: list[Any] | None = None
@@ -44,11 +44,11 @@ class PredictRequest(pydantic.BaseModel):
 class ExamplesRequest(pydantic.BaseModel):
     """Examples with named features; `context` has features that all share."""
 
-    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+    model_config = pydantic.ConfigDict(strict=True)
 
     signature_name: str = SERVING_DEFAULT
     context: dict[str, Any] = {}
-    examples: list[dict[str, Any]]
+    examples: Annotated[list[dict[str, Any]], pydantic.Field(min_length=1)]
 
 
 class PredictAnswer(pydantic.BaseModel):
@@ -94,13 +94,14 @@ def make_tensorflow_serving_endpoints() -> list[Endpoint]:
 async def _predict(call: Call) -> Reply:
     version = find_version(call)
     request: PredictRequest = call.parse(_PREDICT)
-    specs, _ = get_specs(version, request.signature_name)
+    signature = request.signature_name or SERVING_DEFAULT
+    specs, _ = get_specs(version, signature)
     if (request.instances is None) == (request.inputs is None):
         raise ServingError(Reason.INVALID, "expected either `instances` (rows) or `inputs` (columns): send one of them")
     is_rows = request.instances is not None
     columns = _transpose(request.instances, specs) if is_rows else _read_columns(request.inputs, specs)
     inputs = {name: _make_array(name, values, specs) for name, values in columns.items()}
-    outputs = await run_signature(call.run, version, request.signature_name, inputs, max_texts=call.settings.max_texts)
+    outputs = await run_signature(call.run, version, signature, inputs, max_texts=call.settings.max_texts)
     if not is_rows:
         return make_json_reply({"outputs": next(iter(outputs.values())) if len(outputs) == 1 else outputs})
     return make_json_reply({"predictions": _make_rows(outputs)})
@@ -177,17 +178,14 @@ def read_examples(examples: Sequence[Mapping[str, object]], version: ServedVersi
                 Reason.INVALID, f"an example has the features {sorted(example)}; expected {', '.join(names)}"
             )
     columns = {name: [example[name] for example in examples] for name in names}
-    return {
-        name: _make_array(name, [value[0] if isinstance(value, list) and value else value for value in values], specs)
-        for name, values in columns.items()
-    }
+    return {name: _make_array(name, values, specs) for name, values in columns.items()}
 
 
 def _check_problem(version: ServedVersion, signature: str, *, is_regression: bool) -> None:
-    get_specs(version, signature)
+    get_specs(version, signature or SERVING_DEFAULT)
     facts = version.description
     is_right = facts["task"] == "classify" and (facts["problem"] == "regression") == is_regression
-    if signature != SERVING_DEFAULT or not is_right:
+    if signature not in ("", SERVING_DEFAULT) or not is_right:
         kind = "predicts a number" if is_regression else "has classes"
         raise ServingError(
             Reason.INVALID, f"{version.name} does the task {facts['task']}; expected a model that {kind}: call :predict"
@@ -195,19 +193,22 @@ def _check_problem(version: ServedVersion, signature: str, *, is_regression: boo
 
 
 def find_version(call: Call) -> ServedVersion:
-    """Return the version that the URL names."""
+    """Return the version that the URL names, by default the newest."""
+    return call.repository.get(call.parameters["name"], read_version(call), call.parameters.get("label"))
+
+
+def read_version(call: Call) -> int | None:
+    """Return the number of the version in the URL; None if it has none."""
     number = call.parameters.get("version")
-    if number is not None and not (number.isascii() and number.isdecimal() and len(number) < 19):
+    if number is None:
+        return None
+    if not (number.isascii() and number.isdecimal() and len(number) < 19):
         raise ServingError(Reason.INVALID, f"the version is {quote(number)}; expected a number")
-    return call.repository.get(
-        call.parameters["name"], None if number is None else int(number), call.parameters.get("label")
-    )
+    return int(number)
 
 
 async def _get_status(call: Call) -> Reply:
-    number = call.parameters.get("version")
-    if "label" in call.parameters or (number is not None):
-        number = find_version(call).number
+    number = find_version(call).number if "label" in call.parameters else read_version(call)
     statuses = call.repository.list_statuses(call.parameters["name"], number)
     return make_json_reply(
         {
@@ -309,8 +310,9 @@ def _read_text(name: str, value: object) -> str | bytes:
     if isinstance(value, str | bytes):
         return value
     if isinstance(value, dict) and set(value) == {"b64"} and isinstance(value["b64"], str):
+        text = "".join(value["b64"].split()).rstrip("=")  # padding is optional, as in TensorFlow Serving
         try:
-            return base64.b64decode(value["b64"], validate=True)
+            return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
         except (binascii.Error, ValueError):
             raise ServingError(Reason.INVALID, f"{name} has b64 {quote(value['b64'])}, which is not base64") from None
     raise ServingError(Reason.INVALID, f'{name} has {quote(value)}; expected a string or {{"b64": "..."}}')

@@ -3,7 +3,7 @@
 https://huggingface.github.io/text-embeddings-inference/
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -30,44 +30,55 @@ _TYPES = {
     Reason.EXPIRED: (504, "Backend"),
     Reason.FAILED: (500, "Backend"),
 }
-_STATUSES = tuple(sorted({status for status, _ in _TYPES.values()}))
+_EMPTY = (400, "Empty")
+_STATUSES = tuple(sorted({status for status, _ in [_EMPTY, *_TYPES.values()]}))
 
 Text = str | Annotated[list[pydantic.NonNegativeInt], pydantic.Field(min_length=1)]  # a text, or token ids
+
+
+class EmptyBatchError(ServingError):
+    """A request has no texts."""
+
+    def __init__(self, name: str):
+        super().__init__(Reason.INVALID, f"`{name}` is empty; expected at least one text: add it")
 
 
 class _Body(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(strict=True)  # TEI ignores unknown fields
 
-    model: str | None = None
+
+class _Request(_Body):
+    model: str | None = pydantic.Field(None, description="name of the model; needed if several can answer")
 
 
-class EmbedRequest(_Body):
+class _Truncation(_Body):
+    truncate: bool | None = pydantic.Field(None, description="whether longer texts are cut; otherwise an error")
+    truncation_direction: Literal["right", "Right"] | None = None
+
+
+class EmbedRequest(_Request, _Truncation):
     """Texts to turn into vectors."""
 
     inputs: Text | list[Text]
     normalize: bool = True
-    truncate: bool | None = None
-    truncation_direction: Literal["right", "Right"] | None = None
     prompt_name: str | None = None
     dimensions: pydantic.PositiveInt | None = None
 
 
-class PredictRequest(_Body):
+class PredictRequest(_Request, _Truncation):
     """A text, a pair of texts as a list of two, or a list of such lists."""
 
     inputs: str | list[str] | list[list[str]]
     raw_scores: bool = False
-    truncate: bool | None = None
 
 
-class RerankRequest(_Body):
+class RerankRequest(_Request, _Truncation):
     """A query and the texts to sort by how well they fit."""
 
     query: str
     texts: list[str]
     raw_scores: bool = False
     return_text: bool = False
-    truncate: bool | None = None
 
 
 class SimilarityInputs(_Body):
@@ -77,21 +88,20 @@ class SimilarityInputs(_Body):
     sentences: list[str]
 
 
-class SimilarityParameters(_Body):
+class SimilarityParameters(_Truncation):
     """How the texts are turned into vectors."""
 
-    truncate: bool | None = None
     prompt_name: str | None = None
 
 
-class SimilarityRequest(_Body):
+class SimilarityRequest(_Request):
     """Texts to compare."""
 
     inputs: SimilarityInputs
     parameters: SimilarityParameters | None = None
 
 
-class TokenizeRequest(_Body):
+class TokenizeRequest(_Request):
     """Texts to tokenize."""
 
     inputs: str | list[str]
@@ -115,7 +125,7 @@ class Rank(pydantic.BaseModel):
 
 
 class TokenDescription(pydantic.BaseModel):
-    """A token; `start` and `stop` are characters."""
+    """A token: its characters in the text, from `start` to `stop`, or its name if it is special."""
 
     id: int
     text: str
@@ -126,7 +136,7 @@ class TokenDescription(pydantic.BaseModel):
 
 def format_error(error: ServingError) -> tuple[int, object]:
     """Return the status and the body of an error."""
-    status, kind = _TYPES[error.reason]
+    status, kind = _EMPTY if isinstance(error, EmptyBatchError) else _TYPES[error.reason]
     return status, {"error": str(error), "error_type": kind}
 
 
@@ -193,7 +203,7 @@ async def embed(
     call: Call, version: ServedVersion, texts: Sequence, *, truncate: bool, prompt_name: str | None
 ) -> np.ndarray:
     """Return the vectors `(B, D)` of texts, or of lists of token ids."""
-    _check_inputs(call, texts)
+    _check_number(call, "inputs", texts)
     result = await call.run(version, ANSWERS, texts, truncate=truncate, prompt_name=prompt_name)
     return np.stack([answer["embedding"] for answer in result.value])
 
@@ -203,7 +213,7 @@ async def _predict(call: Call) -> Reply:
     inputs = request.inputs
     is_one = isinstance(inputs, str) or not inputs or isinstance(inputs[0], str)
     texts = [_make_text(one) for one in ([inputs] if is_one else inputs)]
-    _check_inputs(call, texts)
+    _check_number(call, "inputs", texts)
     version = select_version(call.repository, {"classify"}, request.model)
     scores = await _compute_scores(call, version, texts, request)
     labels = version.description["labels"] or ["LABEL_0"]
@@ -215,7 +225,7 @@ async def _predict(call: Call) -> Reply:
 
 async def _rerank(call: Call) -> Reply:
     request: RerankRequest = call.parse(_RERANK)
-    _check_inputs(call, request.texts)
+    _check_number(call, "texts", request.texts)
     version = select_version(call.repository, {"classify"}, request.model)
     if len(version.description["labels"]) > 1:
         raise ServingError(
@@ -234,19 +244,29 @@ async def _compute_scores(
     call: Call, version: ServedVersion, texts: Sequence, request: PredictRequest | RerankRequest
 ) -> np.ndarray:
     """Return the scores `(B, C)`: logits if the request wants raw scores, otherwise probabilities."""
-    result = await call.run(version, SIGNATURE, texts, truncate=request.truncate or False)
-    if request.raw_scores:
-        return result.value["scores"]
-    if "probabilities" in result.value:
-        return result.value["probabilities"]
-    return 1 / (1 + np.exp(-result.value["scores"]))  # one class, as TEI
+    scores = {}
+    for is_single in (True, False):  # a job has texts or pairs; a request can have both
+        places = [place for place, text in enumerate(texts) if isinstance(text, str) == is_single]
+        if places:
+            inputs = [texts[place] for place in places]
+            result = await call.run(version, SIGNATURE, inputs, truncate=request.truncate or False)
+            scores |= zip(places, _select_scores(result.value, is_raw=request.raw_scores), strict=True)
+    return np.stack([scores[place] for place in range(len(texts))])
+
+
+def _select_scores(outputs: Mapping[str, np.ndarray], *, is_raw: bool) -> np.ndarray:
+    if is_raw:
+        return outputs["scores"]
+    if "probabilities" in outputs:
+        return outputs["probabilities"]
+    return 1 / (1 + np.exp(-outputs["scores"]))  # of a single class, as TEI
 
 
 async def _compare(call: Call) -> Reply:
     request: SimilarityRequest = call.parse(_SIMILARITY)
+    if not request.inputs.sentences:
+        raise EmptyBatchError("inputs.sentences")
     texts = [request.inputs.source_sentence, *request.inputs.sentences]
-    if len(texts) == 1:
-        raise ServingError(Reason.INVALID, "`sentences` is empty; expected at least one text to compare with")
     version = select_version(call.repository, {"embed"}, request.model)
     parameters = request.parameters or SimilarityParameters()
     vectors = await embed(
@@ -259,7 +279,7 @@ async def _compare(call: Call) -> Reply:
 async def _tokenize(call: Call) -> Reply:
     request: TokenizeRequest = call.parse(_TOKENIZE)
     texts = [request.inputs] if isinstance(request.inputs, str) else request.inputs
-    _check_inputs(call, texts)
+    _check_number(call, "inputs", texts)
     version = select_version(call.repository, {"classify", "tag", "answer", "embed"}, request.model)
     if request.prompt_name is not None:
         texts = [get_prompt(version, request.prompt_name) + text for text in texts]
@@ -328,7 +348,7 @@ def _make_text(given: str | list[str]) -> object:
     return given[0] if len(given) == 1 else tuple(given)
 
 
-def _check_inputs(call: Call, texts: Sequence) -> None:
+def _check_number(call: Call, name: str, texts: Sequence) -> None:
     if not len(texts):
-        raise ServingError(Reason.INVALID, "`inputs` is empty; expected at least one text")
+        raise EmptyBatchError(name)
     check_number_of_texts(len(texts), call.settings.max_texts)

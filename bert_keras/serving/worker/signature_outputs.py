@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from bert_keras.pipelines.batches.encoding import EncodedSequences
+from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
 from bert_keras.serving.worker.tensor_spec import TensorSpec
 from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.base import Task
+from bert_keras.tasks.mask_filling_task import MaskFilling
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification
 from bert_keras.tasks.token_classification import TokenClassification
@@ -48,6 +50,10 @@ def describe_signature_outputs(task: Task, num_dimensions: int | None) -> list[T
             *(TensorSpec(name, dtype, (-1, -1)) for name, dtype in lists.items()),
             _vector("num_best", "int32"),
         ]
+    if isinstance(task, MaskFilling):
+        types = {"tokens": "string", "token_ids": "int32", "probabilities": "float32", "texts": "string"}
+        best = [TensorSpec(name, dtype, (-1, -1, -1)) for name, dtype in types.items()]
+        return [*best, _vector("num_masks", "int32")]
     if task.problem == "regression":
         return [TensorSpec("scores", "float32", (-1, 1)), _vector("value", "float32")]
     specs = [TensorSpec(name, "float32", (-1, len(task.labels))) for name in ("scores", "probabilities")]
@@ -89,19 +95,39 @@ def _compute_tags(
     rows: dict[str, list[list]] = {name: [] for name in ("words", "labels", "label_ids", "probabilities")}
     rows |= {"starts": [], "ends": []}
     all_probabilities = task.compute_word_probabilities(sequences, outputs, examples)
-    for sentence, probabilities in zip(examples, all_probabilities, strict=True):
+    all_ranges = _find_ranges(sequences, examples)
+    for sentence, probabilities, ranges in zip(examples, all_probabilities, all_ranges, strict=True):
         places = np.flatnonzero(probabilities.any(axis=1))  # words without tokens are left out
         label_ids = probabilities[places].argmax(axis=1).tolist()
-        rows["words"].append([sentence.words[place] for place in places])
+        starts, ends = ranges[places].T.tolist()
+        rows["words"].append([sentence.text[start:end] for start, end in zip(starts, ends, strict=True)])
         rows["labels"].append([task.labels[number] for number in label_ids])
         rows["label_ids"].append(label_ids)
         rows["probabilities"].append(probabilities[places].max(axis=1).tolist())
-        rows["starts"].append([sentence.starts[place] for place in places])
-        rows["ends"].append([sentence.ends[place] for place in places])
+        rows["starts"].append(starts)
+        rows["ends"].append(ends)
     kinds: dict[str, tuple[object, type]] = {"words": ("", object), "labels": ("", object), "label_ids": (-1, np.int32)}
     kinds |= {"probabilities": (0.0, np.float32), "starts": (0, np.int32), "ends": (0, np.int32)}
     padded = {name: _pad(values, *kinds[name]) for name, values in rows.items()}
     return padded | {"num_words": np.array([*map(len, rows["words"])], np.int32)}
+
+
+def _find_ranges(sequences: EncodedSequences, examples: Sequence[TaggedSentence]) -> list[np.ndarray]:
+    """Return the character range of each word `(W, 2)`, for each example.
+
+    It excludes accents and control characters at the edges of a word, which belong to no token, as in the SavedModel.
+    """
+    lengths = np.array([len(word) + 1 for sentence in examples for word in sentence.words])  # and a space
+    begins = np.cumsum(lengths) - lengths  # of words among all that were tokenized
+    first_words = np.cumsum([0, *(len(sentence.words) for sentence in examples)])
+    tokens = np.flatnonzero(sequences.text_positions >= 0)
+    token_words = first_words[sequences.examples[sequences.sequence_indices[tokens]]]
+    edges = np.stack([sequences.word_starts[tokens], sequences.word_ends[tokens]], axis=1)
+    edges = edges + begins[token_words][:, np.newaxis]
+    words = np.searchsorted(begins, edges[:, 0], side="right") - 1
+    ranges = np.repeat([start for sentence in examples for start in sentence.starts], 2).reshape(-1, 2)
+    ranges[words] += edges - begins[words][:, np.newaxis]
+    return np.split(ranges, first_words[1:-1])
 
 
 def _compute_spans(
@@ -127,11 +153,27 @@ def _compute_spans(
     }
 
 
+def _compute_fillings(
+    task: MaskFilling, sequences: EncodedSequences, outputs: Mapping[str, np.ndarray], examples: Sequence
+) -> Arrays:
+    all_masks = [answer["masks"] for answer in task.decode(sequences, outputs, examples)]
+    num_masks = np.array([*map(len, all_masks)], np.int32)
+    shape = (len(all_masks), int(num_masks.max(initial=0)), min(task.num_best, len(task.vocabulary)))
+    columns: dict[str, tuple[str, object, type]] = {"tokens": ("token", "", object), "texts": ("text", "", object)}
+    columns |= {"token_ids": ("token_id", 0, np.int32), "probabilities": ("probability", 0.0, np.float32)}
+    padded = {name: np.full(shape, padding, dtype) for name, (_, padding, dtype) in columns.items()}
+    for place, masks in enumerate(all_masks):
+        for name, (key, _, _) in columns.items():
+            padded[name][place, : len(masks)] = [[filling[key] for filling in fillings] for fillings in masks]
+    return padded | {"num_masks": num_masks}
+
+
 _COMPUTE: dict[type[Task], Callable] = {
     SentenceEmbedding: _compute_embeddings,
     TextClassification: _compute_classes,
     TokenClassification: _compute_tags,
     QuestionAnswering: _compute_spans,
+    MaskFilling: _compute_fillings,
 }
 
 

@@ -9,7 +9,7 @@ class Token(NamedTuple):
 
     Attributes:
         id: its id.
-        text: the token, as in the vocabulary.
+        text: its characters in the text; the name of a special token.
         is_special: whether it is [CLS] or [SEP].
         start, end: its range in the text, in characters; None for special tokens.
     """
@@ -33,8 +33,8 @@ def describe_tokens(tokenizer: object, texts: Sequence[str], *, add_special_toke
     ids, starts, ends = arrays.token_ids.tolist(), arrays.starts.tolist(), arrays.ends.tolist()
     vocabulary = tokenizer.vocabulary
     described = []
-    for begin, end in zip(arrays.row_splits[:-1], arrays.row_splits[1:], strict=True):
-        tokens = [Token(ids[n], vocabulary[ids[n]], False, starts[n], ends[n]) for n in range(begin, end)]
+    for text, begin, end in zip(texts, arrays.row_splits[:-1], arrays.row_splits[1:], strict=True):
+        tokens = [Token(ids[n], text[starts[n] : ends[n]], False, starts[n], ends[n]) for n in range(begin, end)]
         if add_special_tokens:
             first, last = (Token(n, vocabulary[n], True, None, None) for n in (tokenizer.cls_id, tokenizer.sep_id))
             tokens = [first, *tokens, last]

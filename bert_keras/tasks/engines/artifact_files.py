@@ -30,6 +30,7 @@ TASK_OUTPUTS = {  # model class: Hugging Face names of the outputs that its task
     "BertTokenClassifier": ("logits",),
     "BertQuestionAnswerer": ("start_logits", "end_logits"),
     "BertEmbedder": ("sentence_embedding",),
+    "BertMaskedLM": ("logits",),
 }
 
 
