@@ -35,16 +35,23 @@ class Admission:
         Raises:
             ServingError: the server is full, or the request would wait too long.
         """
-        wait = self.estimate_wait()
-        if self.num_requests >= self._max_requests or wait > seconds:
-            raise ServingError(
-                Reason.OVERLOADED,
-                f"the server has {self.num_requests} requests to answer, which takes about {wait:.1f} s; try again "
-                "later",
-                retry_after=max(1, math.ceil(wait)),
-            )
+        if self.must_refuse(seconds):
+            raise self.make_refusal()
         self.num_requests += 1
         self._num_bytes += num_bytes
+
+    def must_refuse(self, seconds: float) -> bool:
+        """Whether a request that may take some seconds cannot be accepted."""
+        return self.num_requests >= self._max_requests or self.estimate_wait() > seconds
+
+    def make_refusal(self) -> ServingError:
+        """Return the error of a request that cannot be accepted."""
+        wait = self.estimate_wait()
+        return ServingError(
+            Reason.OVERLOADED,
+            f"the server has {self.num_requests} requests to answer, which takes about {wait:.1f} s; try again later",
+            retry_after=max(1, math.ceil(wait)),
+        )
 
     def leave(self, num_bytes: int, seconds: float) -> None:
         """Count a request no more.

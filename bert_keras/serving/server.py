@@ -13,6 +13,7 @@ from bert_keras.serving.http.application import Server, make_application
 from bert_keras.serving.http.endpoint import Endpoint
 from bert_keras.serving.http.health import add_gauges, make_health_endpoints
 from bert_keras.serving.http.openapi import make_openapi_endpoint
+from bert_keras.serving.http.pages.page_endpoints import make_page_endpoints
 from bert_keras.serving.models.repository import ModelRepository, ModelSettings
 from bert_keras.serving.protocols.open_inference_rest import make_open_inference_endpoints
 from bert_keras.serving.protocols.openai_embeddings import make_openai_endpoints
@@ -60,7 +61,7 @@ def make_endpoints(server: Server) -> list[Endpoint]:
         *make_open_inference_endpoints(lambda: server.is_ready),
         *make_health_endpoints(server),
     ]
-    return [*endpoints, make_openapi_endpoint(endpoints)]
+    return [*endpoints, make_openapi_endpoint(endpoints), *make_page_endpoints()]
 
 
 async def _serve(

@@ -21,6 +21,7 @@ from bert_keras.serving.http.endpoint import (
     Endpoint,
     Reply,
     check_payload,
+    format_plain_error,
     get_header,
     make_json_reply,
     read_timeout,
@@ -126,6 +127,42 @@ class EndpointApplication:
         return make_json_reply(body, status, headers)
 
 
+class RefusalGate:
+    """ASGI middleware that refuses requests to models while the server is full, before they are routed and read.
+
+    At ten times the load that the server can answer, refusals are most of its work, and this is the cheapest place.
+
+    Args:
+        application: answers all other requests.
+        server: what all requests share.
+        endpoints: those whose protocols have their own form of errors.
+    """
+
+    def __init__(self, application: Callable, server: Server, endpoints: Sequence[Endpoint]):
+        self._application, self._server = application, server
+        self._formats = {endpoint.path: endpoint.format_error for endpoint in endpoints if endpoint.is_inference}
+
+    async def __call__(self, scope: Mapping, receive: Callable, send: Callable) -> None:
+        """Answer or pass on a request."""
+        server = self._server
+        is_inference = scope["type"] == "http" and scope["method"] == "POST"
+        if not is_inference or not server.admission.must_refuse(server.settings.timeout):
+            await self._application(scope, receive, send)
+            return
+        error = server.admission.make_refusal()
+        status, body = self._formats.get(scope["path"], format_plain_error)(error)
+        reply = make_json_reply(body, status)
+        server.metrics.count_error(error.reason.name.lower())
+        server.metrics.count_request("refused", status, 0.0)
+        headers = [
+            (b"content-type", reply.content_type.encode()),
+            (b"content-length", b"%d" % len(reply.body)),
+            (b"retry-after", b"%d" % error.retry_after),
+        ]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": reply.body})
+
+
 def make_application(server: Server, endpoints: Sequence[Endpoint], routes: Sequence[BaseRoute] = ()) -> Callable:
     """Return the ASGI application of all endpoints.
 
@@ -146,7 +183,8 @@ def make_application(server: Server, endpoints: Sequence[Endpoint], routes: Sequ
             allow_headers=["*"],
             expose_headers=["*"],
         )
-    return application
+        return application  # the middleware must see refusals too, or scripts of web pages cannot read them
+    return RefusalGate(application, server, endpoints)
 
 
 async def _describe_http_error(request: Request, error: Exception) -> JSONResponse:

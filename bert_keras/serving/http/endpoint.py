@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import pydantic
 
-from bert_keras.checks import quote
 from bert_keras.serving.errors import Reason, ServingError
+from bert_keras.serving.http.json_errors import describe_validation_error
 from bert_keras.serving.models.repository import ModelRepository
 from bert_keras.serving.models.served_version import ServedVersion
 from bert_keras.serving.settings import ServerSettings
@@ -204,15 +204,6 @@ def _to_json(value: object) -> object:
 def format_plain_error(error: ServingError) -> tuple[int, object]:
     """Return the status and the body of an error of our own endpoints."""
     return error.reason.value, {"error": str(error)}
-
-
-def describe_validation_error(error: pydantic.ValidationError) -> str:
-    """Return one sentence for what is wrong with a JSON body."""
-    first = min(error.errors(include_url=False), key=lambda detail: -len(detail["loc"]))
-    place = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("function-", "list[", "tuple[")))
-    where = f" at {quote(place)[1:-1]}" if place else ""
-    reason = first["msg"].removeprefix("Value error, ")
-    return f"the request is not valid{where}: {reason[:1].lower()}{reason[1:]}; /docs describes the request"
 
 
 def check_payload(size: int, limit: int) -> None:

@@ -14,6 +14,7 @@ from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.http.endpoint import Call, Endpoint, Reply, format_plain_error, make_json_reply
+from bert_keras.serving.http.json_errors import ListOf
 from bert_keras.serving.messages.tensors import decode_raw_tensor, encode_infer_tensor
 from bert_keras.serving.protocols.signatures import choose_signature, get_specs, run_signature
 from bert_keras.serving.protocols.tasks import STATUSES
@@ -37,7 +38,7 @@ class _Tensor(pydantic.BaseModel):
 class InputTensor(_Tensor):
     """An input; its data is JSON, or binary after the JSON if the parameter `binary_data_size` says how long it is."""
 
-    shape: list[pydantic.NonNegativeInt]
+    shape: ListOf[pydantic.NonNegativeInt]
     datatype: str
     data: list[Any] | None = None
 
@@ -49,8 +50,8 @@ class InferRequest(pydantic.BaseModel):
 
     id: str = ""
     parameters: dict[str, Any] = {}
-    inputs: list[InputTensor]
-    outputs: list[_Tensor] = []
+    inputs: ListOf[InputTensor]
+    outputs: ListOf[_Tensor] = []
 
 
 class OutputTensor(pydantic.BaseModel):

@@ -9,6 +9,7 @@ import pydantic
 
 from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.http.endpoint import Call, Endpoint, Reply, make_json_reply
+from bert_keras.serving.http.json_errors import ListOf
 from bert_keras.serving.protocols.selection import select_version
 from bert_keras.serving.protocols.text_embeddings_inference import embed
 from bert_keras.serving.protocols.vectors import encode_base64, shorten_vectors
@@ -26,9 +27,9 @@ _CODES = {  # status, type, code
 }
 _STATUSES = (400, 401, 404, 408, 413, 429, 500, 503, 504)
 
-_Ids = Annotated[list[pydantic.NonNegativeInt], pydantic.Field(min_length=1)]
-_Texts = Annotated[list[str], pydantic.Field(min_length=1)]
-_ListsOfIds = Annotated[list[_Ids], pydantic.Field(min_length=1)]
+_Ids = Annotated[ListOf[pydantic.NonNegativeInt], pydantic.Field(min_length=1)]
+_Texts = Annotated[ListOf[str], pydantic.Field(min_length=1)]
+_ListsOfIds = Annotated[ListOf[_Ids], pydantic.Field(min_length=1)]
 
 
 class EmbeddingsRequest(pydantic.BaseModel):

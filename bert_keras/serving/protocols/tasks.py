@@ -18,6 +18,7 @@ from bert_keras.serving.http.endpoint import (
     format_plain_error,
     make_json_reply,
 )
+from bert_keras.serving.http.json_errors import ListOf
 from bert_keras.serving.protocols.selection import select_version
 from bert_keras.serving.worker.jobs import ANSWERS
 
@@ -68,7 +69,7 @@ class ClassifyOne(TextInput, _Request):
 class ClassifyMany(_Request):
     """Texts or pairs of texts to classify."""
 
-    examples: list[TextInput]
+    examples: ListOf[TextInput]
     top: Top | None = pydantic.Field(None, description="number of best classes to list")
 
 
@@ -95,7 +96,7 @@ class TagText(Body):
 class TagMany(_Request):
     """Texts to tag."""
 
-    examples: list[TagText]
+    examples: ListOf[TagText]
 
 
 class AnswerOne(QuestionInput, _Request):
@@ -107,7 +108,7 @@ class AnswerOne(QuestionInput, _Request):
 class AnswerMany(_Request):
     """Questions, each with the text that contains its answer."""
 
-    examples: list[QuestionInput]
+    examples: ListOf[QuestionInput]
     top: Top | None = pydantic.Field(None, description="number of best answers to list")
 
 
@@ -174,7 +175,7 @@ class FillMaskOne(_Request):
 class FillMaskMany(_Request):
     """Texts with [MASK] in them."""
 
-    examples: list[TagText]
+    examples: ListOf[TagText]
     top: Top | None = pydantic.Field(None, description="number of tokens per mask, at most 5; all without it")
 
 

@@ -21,6 +21,7 @@ from bert_keras.serving.http.endpoint import (
     format_plain_error,
     make_json_reply,
 )
+from bert_keras.serving.http.json_errors import ListOf
 from bert_keras.serving.models.served_version import ServedVersion
 from bert_keras.serving.protocols.signatures import SERVING_DEFAULT, get_specs, run_signature
 from bert_keras.serving.protocols.tasks import STATUSES
@@ -48,7 +49,7 @@ class ExamplesRequest(pydantic.BaseModel):
 
     signature_name: str = SERVING_DEFAULT
     context: dict[str, Any] = {}
-    examples: Annotated[list[dict[str, Any]], pydantic.Field(min_length=1)]
+    examples: Annotated[ListOf[dict[str, Any]], pydantic.Field(min_length=1)]
 
 
 class PredictAnswer(pydantic.BaseModel):

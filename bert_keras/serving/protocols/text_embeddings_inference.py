@@ -12,6 +12,7 @@ import pydantic
 from bert_keras import __version__
 from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.http.endpoint import Call, Endpoint, Reply, check_number_of_texts, make_json_reply
+from bert_keras.serving.http.json_errors import ListOf
 from bert_keras.serving.models.served_version import ServedVersion
 from bert_keras.serving.protocols.selection import select_version
 from bert_keras.serving.protocols.vectors import shorten_vectors
@@ -33,7 +34,7 @@ _TYPES = {
 _EMPTY = (400, "Empty")
 _STATUSES = tuple(sorted({status for status, _ in [_EMPTY, *_TYPES.values()]}))
 
-Text = str | Annotated[list[pydantic.NonNegativeInt], pydantic.Field(min_length=1)]  # a text, or token ids
+Text = str | Annotated[ListOf[pydantic.NonNegativeInt], pydantic.Field(min_length=1)]  # a text, or token ids
 
 
 class EmptyBatchError(ServingError):
@@ -59,7 +60,7 @@ class _Truncation(_Body):
 class EmbedRequest(_Request, _Truncation):
     """Texts to turn into vectors."""
 
-    inputs: Text | list[Text]
+    inputs: Text | ListOf[Text]
     normalize: bool = True
     prompt_name: str | None = None
     dimensions: pydantic.PositiveInt | None = None
@@ -68,7 +69,7 @@ class EmbedRequest(_Request, _Truncation):
 class PredictRequest(_Request, _Truncation):
     """A text, a pair of texts as a list of two, or a list of such lists."""
 
-    inputs: str | list[str] | list[list[str]]
+    inputs: str | ListOf[str] | ListOf[ListOf[str]]
     raw_scores: bool = False
 
 
@@ -76,7 +77,7 @@ class RerankRequest(_Request, _Truncation):
     """A query and the texts to sort by how well they fit."""
 
     query: str
-    texts: list[str]
+    texts: ListOf[str]
     raw_scores: bool = False
     return_text: bool = False
 
@@ -85,7 +86,7 @@ class SimilarityInputs(_Body):
     """A text, and the texts to compare it with."""
 
     source_sentence: str
-    sentences: list[str]
+    sentences: ListOf[str]
 
 
 class SimilarityParameters(_Truncation):
@@ -104,7 +105,7 @@ class SimilarityRequest(_Request):
 class TokenizeRequest(_Request):
     """Texts to tokenize."""
 
-    inputs: str | list[str]
+    inputs: str | ListOf[str]
     add_special_tokens: bool = True
     prompt_name: str | None = None
 

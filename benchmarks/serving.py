@@ -1,0 +1,306 @@
+"""Measure `bert-keras serve`: throughput beside other servers, overload, changes of versions, and a long run.
+
+    python -m benchmarks.serving compare --artifact OUT/onnx/onnx/model_quantized.onnx --checkpoint CHECKPOINT \\
+        --peers-python PEERS/bin/python [--triton REPOSITORY --triton-packages SITE_PACKAGES] [--rounds 3]
+    python -m benchmarks.serving bulk --artifact FILE
+    python -m benchmarks.serving overload --artifact FILE
+    python -m benchmarks.serving versions --artifact FILE --changes 50 --requests 50000
+    python -m benchmarks.serving soak --artifact FILE --minutes 60
+
+CHECKPOINT is a classifier that transformers reads, and the artifact an export of it; `serving_peers.py` says how to make
+the environments of the others. The texts are those of `serving_load.py`, one per request. The load generator runs on
+the same machine, as users with one machine would measure it.
+
+compare: each round starts each server in turn and sends requests of 32 clients, each of which waits for its answer.
+bulk: texts/s of the same requests beside `Predictor` on all texts at once, the most that the engine can do.
+overload: requests arrive at ten times the rate that the server can answer.
+versions: requests arrive at half that rate, first without changes, then while versions appear one after the other.
+soak: half that rate for a long time; memory, threads and open files of all processes at the beginning and at the end.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+
+from benchmarks.http_load import LoadSettings, run_load
+from benchmarks.inference import describe_machine
+from benchmarks.load_result import LoadResult
+from benchmarks.process_usage import list_family, read_processes
+from benchmarks.serving_load import make_bodies, make_texts
+from benchmarks.serving_peers import Peer, run_python_peer, run_triton, stop
+
+CLIENTS = 32
+MODEL = "model"
+
+
+@contextlib.contextmanager
+def run_own(model: pathlib.Path, *options: str) -> Iterator[Peer]:
+    """Run `bert-keras serve` with one model."""
+    command = [sys.executable, "-m", "bert_keras.cli.main", "serve", "--model", f"{MODEL}={model}", "--port", "0"]
+    process = subprocess.Popen(
+        [*command, "--no-grpc", "--json", *options], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        line = process.stdout.readline()
+        if not line:
+            raise RuntimeError("the server did not start; see its messages above")
+        yield Peer(f"http://127.0.0.1:{json.loads(line)['http']}", process.pid)
+    finally:
+        stop(process)
+        process.stdout.close()
+
+
+def send(peer: Peer, path: str, protocol: str, **settings) -> LoadResult:
+    """Send the texts, one per request, and return the result of the load."""
+    bodies = make_bodies(protocol, make_texts())
+    return run_load(LoadSettings(peer.url + path, bodies, warmup_seconds=3, pids=[peer.pid], **settings))
+
+
+def measure_capacity(peer: Peer, seconds: float) -> float:
+    """Return the requests/s that the server answers when 32 clients wait for their answers."""
+    return send(peer, "/classify", "tasks", num_clients=CLIENTS, duration_seconds=seconds).summarize()[
+        "requests_per_second"
+    ]
+
+
+def compare(arguments: argparse.Namespace) -> None:
+    """Print throughput, latency and CPU time of each server."""
+    triton = arguments.triton and arguments.triton_packages
+    sides = ["bert-keras", "bert-keras, openvino"] if arguments.openvino else ["bert-keras"]
+    sides += ["fastapi", "litserve"] * bool(arguments.peers_python) + ["triton"] * bool(triton)
+    results: dict[str, list[dict]] = {side: [] for side in sides}
+    for number in range(arguments.rounds):
+        for side in sides if number % 2 == 0 else reversed(sides):
+            with start(side, arguments) as peer:
+                path, protocol = {
+                    "fastapi": ("/predict", "tei"),
+                    "litserve": ("/predict", "tei"),
+                    "triton": (f"/v2/models/{arguments.triton_model}/infer", "oip"),
+                }.get(side, ("/classify", "tasks"))
+                results[side].append(
+                    send(peer, path, protocol, num_clients=CLIENTS, duration_seconds=arguments.seconds).summarize()
+                )
+    print(
+        "| server | requests/s | bert-keras is faster by | p50, ms | p99, ms | CPU ms per request | memory, MB | errors |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    own = [result["requests_per_second"] for result in results["bert-keras"]]
+    for side, rounds in results.items():
+        rates = [result["requests_per_second"] for result in rounds]
+        ratio = statistics.median(one / other for one, other in zip(own, rates, strict=True))
+        latencies = [statistics.median(result["latency_ms"][name] for result in rounds) for name in ("p50", "p99")]
+        cpu = statistics.median(result["servers"][0]["cpu_ms_per_request"] for result in rounds)
+        memory = max(result["servers"][0]["rss_max_bytes"] for result in rounds) / 1e6
+        failed = sum(result["requests"] - result["statuses"].get("200", 0) for result in rounds)
+        numbers = [f"{statistics.median(rates):.0f}", f"{ratio:.2f}x", *(f"{value:.0f}" for value in latencies)]
+        print("| " + " | ".join([side, *numbers, f"{cpu:.2f}", f"{memory:.0f}", str(failed)]) + " |")
+
+
+@contextlib.contextmanager
+def start(side: str, arguments: argparse.Namespace) -> Iterator[Peer]:
+    """Start a server of the comparison."""
+    if side.startswith("bert-keras"):
+        engine = ("--engine", "openvino") if "openvino" in side else ()
+        running = run_own(arguments.artifact, *engine)
+    elif side == "triton":
+        running = run_triton(arguments.triton, site_packages=arguments.triton_packages)
+    else:
+        running = run_python_peer(side, arguments.checkpoint, python=arguments.peers_python)
+    with running as peer:
+        yield peer
+
+
+def measure_bulk(arguments: argparse.Namespace) -> None:
+    """Print the throughput of 32 clients as a share of that of `Predictor`."""
+    code = (
+        "import os, sys, time; os.environ['TOKENIZERS_PARALLELISM'] = 'false'\n"
+        "import bert_keras as bk\n"
+        "from benchmarks.serving_load import make_texts\n"
+        "predictor = bk.Predictor.from_artifact(sys.argv[1], instances=os.cpu_count())\n"
+        "texts = make_texts() * 3\n"
+        "predictor(texts[:200]); begin = time.perf_counter(); predictor(texts)\n"
+        "print(len(texts) / (time.perf_counter() - begin))"
+    )
+    shares, bulks, rates = [], [], []
+    for _ in range(arguments.rounds):
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(arguments.artifact)], capture_output=True, text=True, check=True
+        )
+        bulks.append(float(done.stdout))
+        with run_own(arguments.artifact) as peer:
+            rates.append(measure_capacity(peer, arguments.seconds))
+        shares.append(rates[-1] / bulks[-1])
+    print(
+        f"Predictor {statistics.median(bulks):.0f} texts/s, {CLIENTS} clients {statistics.median(rates):.0f} texts/s: ",
+        end="",
+    )
+    print(f"{statistics.median(shares):.1%} ({', '.join(f'{share:.1%}' for share in shares)})")
+
+
+def measure_overload(arguments: argparse.Namespace) -> None:
+    """Print what happens at ten times the capacity."""
+    with run_own(arguments.artifact, "--timeout", "2", "--max-requests", str(arguments.max_requests)) as peer:
+        capacity = measure_capacity(peer, arguments.seconds)
+        settings = {"rate": 10 * capacity, "duration_seconds": arguments.seconds, "num_connections": 1024}
+        result = send(peer, "/classify", "tasks", **settings).summarize()
+    print(f"capacity {capacity:.0f} requests/s; at {10 * capacity:.0f} arrivals/s with a deadline of 2 s:")
+    print(
+        f"goodput {result['requests_per_second']:.0f} requests/s, {result['requests_per_second'] / capacity:.1%} of capacity"
+    )
+    print(f"answers {result['statuses']}, errors {result['errors']}, latency of answers {result['latency_ms']}")
+    print(
+        f"delay of the generator {result['delay_ms']}, its CPU {result['generator_cpu_seconds']:.1f} s of {result['seconds']:.1f} s"
+    )
+    print(
+        f"memory {result['servers'][0]['rss_begin_bytes'] / 1e6:.0f} to {result['servers'][0]['rss_max_bytes'] / 1e6:.0f} MB"
+    )
+
+
+def measure_versions(arguments: argparse.Namespace) -> None:
+    """Print the latency with and without changes of versions."""
+    source = arguments.artifact
+    source = source.parent.parent if source.is_file() else source
+    with tempfile.TemporaryDirectory() as folder:
+        model = pathlib.Path(folder) / "model"
+        model.mkdir()
+        publish(source, model / "1")
+        with run_own(
+            model, "--poll", "0.5", *(["--quantized"] if "quantized" in arguments.artifact.name else [])
+        ) as peer:
+            rate = arguments.load * measure_capacity(peer, arguments.seconds)
+            half = {"rate": rate, "num_requests": arguments.requests // 2, "num_connections": 256}
+            steady = send(peer, "/classify", "tasks", arrivals="poisson", **half).summarize()
+            is_done, changes = threading.Event(), []
+            pause = arguments.requests / 2 / rate / arguments.changes
+            changing = threading.Thread(
+                target=change_versions, args=(peer, model, source, arguments.changes, pause, changes, is_done)
+            )
+            changing.start()
+            changed = send(peer, "/classify", "tasks", arrivals="poisson", **half).summarize()
+            is_done.set()
+            changing.join()
+    print(
+        f"{rate:.0f} requests/s ({arguments.load:.0%} of capacity), {len(changes)} changes, {statistics.median(changes):.1f} s each"
+    )
+    for name, result in (("without changes", steady), ("with changes", changed)):
+        memory = result["servers"][0]
+        print(
+            f"{name}: {result['requests']} requests, answers {result['statuses']}, errors {result['errors']}, ", end=""
+        )
+        print(
+            f"latency {result['latency_ms']}, memory {memory['rss_begin_bytes'] / 1e6:.0f} to {memory['rss_end_bytes'] / 1e6:.0f} MB"
+        )
+    print(f"p99 with changes is {changed['latency_ms']['p99'] / steady['latency_ms']['p99']:.2f} times that without")
+
+
+def publish(source: pathlib.Path, target: pathlib.Path) -> None:
+    """Copy a model so that it appears complete."""
+    shutil.copytree(source, target.with_name(f"{target.name}.copying"))
+    target.with_name(f"{target.name}.copying").rename(target)
+
+
+def change_versions(
+    peer: Peer,
+    model: pathlib.Path,
+    source: pathlib.Path,
+    number: int,
+    pause: float,
+    seconds: list[float],
+    is_done: threading.Event,
+) -> None:
+    """Publish versions one after the other, `pause` seconds apart; append the seconds until each one answers."""
+    for version in range(2, number + 2):
+        begin = time.monotonic()
+        publish(source, model / str(version))
+        while get_state(peer, version) != "AVAILABLE":
+            time.sleep(0.05)
+        seconds.append(time.monotonic() - begin)
+        shutil.rmtree(model / str(version - 1))
+        if is_done.wait(max(0.0, begin + pause - time.monotonic())):
+            return
+
+
+def get_state(peer: Peer, version: int) -> str:
+    """Return the state of a version."""
+    with urllib.request.urlopen(f"{peer.url}/v1/models/{MODEL}") as answer:
+        statuses = json.load(answer)["model_version_status"]
+    return next((one["state"] for one in statuses if int(one["version"]) == version), "START")
+
+
+def soak(arguments: argparse.Namespace) -> None:
+    """Print memory, threads and open files at the beginning and at the end of a long run at half the capacity."""
+    with run_own(arguments.artifact, *(["--engine", arguments.engine] if arguments.engine else [])) as peer:
+        rate = arguments.load * measure_capacity(peer, arguments.seconds)
+        first = count_resources(peer.pid)
+        result = send(
+            peer, "/classify", "tasks", rate=rate, duration_seconds=60 * arguments.minutes, num_connections=64
+        )
+        time.sleep(5)
+        last = count_resources(peer.pid)
+    figures = result.summarize()
+    print(
+        f"{rate:.0f} requests/s for {arguments.minutes:g} minutes: answers {figures['statuses']}, errors {figures['errors']}"
+    )
+    print(f"latency {figures['latency_ms']}")
+    for name in first:
+        print(f"{name}: {first[name]} at the beginning, {last[name]} at the end")
+
+
+def count_resources(pid: int) -> dict[str, list[int]]:
+    """Return memory (MB), threads and open files of a process and its descendants."""
+    _, children = read_processes()
+    family = list_family(pid, children)
+    usages, _ = read_processes()
+    return {
+        "memory, MB": [usages[one].rss_bytes // 1_000_000 for one in family],
+        "threads": [len(os.listdir(f"/proc/{one}/task")) for one in family],
+        "open files": [len(os.listdir(f"/proc/{one}/fd")) for one in family],
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run one of the measurements."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = {
+        "compare": compare,
+        "bulk": measure_bulk,
+        "overload": measure_overload,
+        "versions": measure_versions,
+        "soak": soak,
+    }
+    parser.add_argument("part", choices=parts)
+    parser.add_argument("--artifact", type=pathlib.Path, required=True, help="ONNX file or folder of a classifier")
+    parser.add_argument("--checkpoint", type=pathlib.Path, help="the same model for transformers")
+    parser.add_argument("--peers-python", help="interpreter with fastapi, litserve, transformers and torch")
+    parser.add_argument("--triton", type=pathlib.Path, help="model repository for Triton")
+    parser.add_argument("--triton-model", default=MODEL, help="name of the model in it")
+    parser.add_argument("--triton-packages", type=pathlib.Path, help="folder of packages with nvidia-pytriton")
+    parser.add_argument("--openvino", action="store_true", help="compare with the engine openvino too")
+    parser.add_argument("--engine", help="engine of the long run")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each load")
+    parser.add_argument("--max-requests", type=int, default=512)
+    parser.add_argument("--load", type=float, default=0.5, help="share of the capacity")
+    parser.add_argument("--requests", type=int, default=50_000)
+    parser.add_argument("--changes", type=int, default=50)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    arguments = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    print(describe_machine())
+    parts[arguments.part](arguments)
+
+
+if __name__ == "__main__":
+    main()
