@@ -1,7 +1,7 @@
 """Measure `bert-keras serve`: throughput beside other servers, overload, changes of versions, and a long run.
 
-    python -m benchmarks.serving compare --artifact OUT/onnx/onnx/model_quantized.onnx --checkpoint CHECKPOINT \\
-        --peers-python PEERS/bin/python [--triton REPOSITORY --triton-packages SITE_PACKAGES] [--rounds 3]
+    python -m benchmarks.serving compare --artifact FILE.onnx --checkpoint CHECKPOINT --peers-python PEERS/bin/python \\
+        [--triton REPOSITORY --triton-packages SITE_PACKAGES] [--rounds 3]
     python -m benchmarks.serving bulk --artifact FILE
     python -m benchmarks.serving overload --artifact FILE
     python -m benchmarks.serving versions --artifact FILE --changes 50 --requests 50000
@@ -92,10 +92,8 @@ def compare(arguments: argparse.Namespace) -> None:
                 results[side].append(
                     send(peer, path, protocol, num_clients=CLIENTS, duration_seconds=arguments.seconds).summarize()
                 )
-    print(
-        "| server | requests/s | bert-keras is faster by | p50, ms | p99, ms | CPU ms per request | memory, MB | errors |"
-    )
-    print("|---|---|---|---|---|---|---|---|")
+    names = ("server", "requests/s", "faster by", "p50, ms", "p99, ms", "CPU ms per request", "memory, MB", "errors")
+    print(f"| {' | '.join(names)} |\n|{'---|' * len(names)}")
     own = [result["requests_per_second"] for result in results["bert-keras"]]
     for side, rounds in results.items():
         rates = [result["requests_per_second"] for result in rounds]
@@ -133,20 +131,17 @@ def measure_bulk(arguments: argparse.Namespace) -> None:
         "predictor(texts[:200]); begin = time.perf_counter(); predictor(texts)\n"
         "print(len(texts) / (time.perf_counter() - begin))"
     )
-    shares, bulks, rates = [], [], []
+    command = [sys.executable, "-c", code, str(arguments.artifact)]
+    bulks, rates = [], []
     for _ in range(arguments.rounds):
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(arguments.artifact)], capture_output=True, text=True, check=True
-        )
-        bulks.append(float(done.stdout))
+        bulks.append(float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout))
         with run_own(arguments.artifact) as peer:
             rates.append(measure_capacity(peer, arguments.seconds))
-        shares.append(rates[-1] / bulks[-1])
+    shares = [rate / bulk for rate, bulk in zip(rates, bulks, strict=True)]
     print(
-        f"Predictor {statistics.median(bulks):.0f} texts/s, {CLIENTS} clients {statistics.median(rates):.0f} texts/s: ",
-        end="",
+        f"Predictor: {statistics.median(bulks):.0f} texts/s; {CLIENTS} clients: {statistics.median(rates):.0f} texts/s"
     )
-    print(f"{statistics.median(shares):.1%} ({', '.join(f'{share:.1%}' for share in shares)})")
+    print(f"share {statistics.median(shares):.1%} ({', '.join(f'{share:.1%}' for share in shares)})")
 
 
 def measure_overload(arguments: argparse.Namespace) -> None:
@@ -155,53 +150,43 @@ def measure_overload(arguments: argparse.Namespace) -> None:
         capacity = measure_capacity(peer, arguments.seconds)
         settings = {"rate": 10 * capacity, "duration_seconds": arguments.seconds, "num_connections": 1024}
         result = send(peer, "/classify", "tasks", **settings).summarize()
-    print(f"capacity {capacity:.0f} requests/s; at {10 * capacity:.0f} arrivals/s with a deadline of 2 s:")
-    print(
-        f"goodput {result['requests_per_second']:.0f} requests/s, {result['requests_per_second'] / capacity:.1%} of capacity"
-    )
-    print(f"answers {result['statuses']}, errors {result['errors']}, latency of answers {result['latency_ms']}")
-    print(
-        f"delay of the generator {result['delay_ms']}, its CPU {result['generator_cpu_seconds']:.1f} s of {result['seconds']:.1f} s"
-    )
-    print(
-        f"memory {result['servers'][0]['rss_begin_bytes'] / 1e6:.0f} to {result['servers'][0]['rss_max_bytes'] / 1e6:.0f} MB"
-    )
+    print(f"capacity {capacity:.0f} requests/s; deadline 2 s")
+    print_load(f"{10 * capacity:.0f} arrivals/s", result)
+    print(f"goodput {result['requests_per_second'] / capacity:.1%} of the capacity")
+
+
+def print_load(name: str, result: dict) -> None:
+    """Print the figures of a load."""
+    memory = [result["servers"][0][f"rss_{moment}_bytes"] / 1e6 for moment in ("begin", "max", "end")]
+    print(f"{name}: {result['requests']} requests, {result['requests_per_second']:.0f} answers/s")
+    print(f"  status {result['statuses']}, errors {result['errors']}, latency in ms {result['latency_ms']}")
+    print(f"  memory in MB: begin {memory[0]:.0f}, max {memory[1]:.0f}, end {memory[2]:.0f}")
+    print(f"  generator: delay in ms {result['delay_ms']}, {result['generator_cpu_seconds']:.1f} CPU seconds")
 
 
 def measure_versions(arguments: argparse.Namespace) -> None:
     """Print the latency with and without changes of versions."""
-    source = arguments.artifact
-    source = source.parent.parent if source.is_file() else source
+    is_quantized = "quantized" in arguments.artifact.name
+    source = arguments.artifact.parent.parent if arguments.artifact.is_file() else arguments.artifact
     with tempfile.TemporaryDirectory() as folder:
         model = pathlib.Path(folder) / "model"
         model.mkdir()
         publish(source, model / "1")
-        with run_own(
-            model, "--poll", "0.5", *(["--quantized"] if "quantized" in arguments.artifact.name else [])
-        ) as peer:
+        with run_own(model, "--poll", "0.5", *(["--quantized"] if is_quantized else [])) as peer:
             rate = arguments.load * measure_capacity(peer, arguments.seconds)
-            half = {"rate": rate, "num_requests": arguments.requests // 2, "num_connections": 256}
-            steady = send(peer, "/classify", "tasks", arrivals="poisson", **half).summarize()
-            is_done, changes = threading.Event(), []
+            settings = {"rate": rate, "num_requests": arguments.requests // 2, "num_connections": 256}
+            steady = send(peer, "/classify", "tasks", arrivals="poisson", **settings).summarize()
+            is_done, seconds = threading.Event(), []
             pause = arguments.requests / 2 / rate / arguments.changes
-            changing = threading.Thread(
-                target=change_versions, args=(peer, model, source, arguments.changes, pause, changes, is_done)
-            )
+            work = (peer, model, source, arguments.changes, pause, seconds, is_done)
+            changing = threading.Thread(target=change_versions, args=work)
             changing.start()
-            changed = send(peer, "/classify", "tasks", arrivals="poisson", **half).summarize()
+            changed = send(peer, "/classify", "tasks", arrivals="poisson", **settings).summarize()
             is_done.set()
             changing.join()
-    print(
-        f"{rate:.0f} requests/s ({arguments.load:.0%} of capacity), {len(changes)} changes, {statistics.median(changes):.1f} s each"
-    )
-    for name, result in (("without changes", steady), ("with changes", changed)):
-        memory = result["servers"][0]
-        print(
-            f"{name}: {result['requests']} requests, answers {result['statuses']}, errors {result['errors']}, ", end=""
-        )
-        print(
-            f"latency {result['latency_ms']}, memory {memory['rss_begin_bytes'] / 1e6:.0f} to {memory['rss_end_bytes'] / 1e6:.0f} MB"
-        )
+    print(f"{rate:.0f} requests/s, {arguments.load:.0%} of the capacity")
+    print_load("without changes", steady)
+    print_load(f"with {len(seconds)} changes, which took {statistics.median(seconds):.1f} s each", changed)
     print(f"p99 with changes is {changed['latency_ms']['p99'] / steady['latency_ms']['p99']:.2f} times that without")
 
 
@@ -249,11 +234,7 @@ def soak(arguments: argparse.Namespace) -> None:
         )
         time.sleep(5)
         last = count_resources(peer.pid)
-    figures = result.summarize()
-    print(
-        f"{rate:.0f} requests/s for {arguments.minutes:g} minutes: answers {figures['statuses']}, errors {figures['errors']}"
-    )
-    print(f"latency {figures['latency_ms']}")
+    print_load(f"{rate:.0f} requests/s for {arguments.minutes:g} minutes", result.summarize())
     for name in first:
         print(f"{name}: {first[name]} at the beginning, {last[name]} at the end")
 
@@ -273,13 +254,8 @@ def count_resources(pid: int) -> dict[str, list[int]]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one of the measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = {
-        "compare": compare,
-        "bulk": measure_bulk,
-        "overload": measure_overload,
-        "versions": measure_versions,
-        "soak": soak,
-    }
+    parts = {"compare": compare, "bulk": measure_bulk, "overload": measure_overload, "versions": measure_versions}
+    parts["soak"] = soak
     parser.add_argument("part", choices=parts)
     parser.add_argument("--artifact", type=pathlib.Path, required=True, help="ONNX file or folder of a classifier")
     parser.add_argument("--checkpoint", type=pathlib.Path, help="the same model for transformers")

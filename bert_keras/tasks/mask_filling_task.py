@@ -67,14 +67,25 @@ class MaskFilling(Task):
             InputError: a text has no [MASK] or is too long.
         """
         check_have_masks(examples)
-        sequences = [self._encode_text(tokenizer, text, number) for number, text in enumerate(examples, 1)]
+        sequences = [self._encode_text(tokenizer, text) for text in examples]
+        for number, (text, sequence) in enumerate(zip(examples, sequences, strict=True), 1):
+            if (length := len(sequence.token_ids)) > self.max_sequence_length:
+                raise InputError(
+                    f"{describe_text(number, text)} has {length} tokens with [CLS] and [SEP]; the model accepts up to "
+                    f"{self.max_sequence_length}: cut the text around its {MASK}"
+                )
         return EncodedSequences.concatenate(sequences)
+
+    def encode_truncated(self, tokenizer: "BertTokenizer", examples: Sequence[str]) -> EncodedSequences:
+        """Tokenize texts with or without a [MASK], as SavedModels do: long texts are cut, and so are their masks."""
+        limit = self.max_sequence_length
+        return EncodedSequences.concatenate([self._encode_text(tokenizer, text, limit) for text in examples])
 
     @functools.cached_property
     def _special_ids(self) -> dict[str, int]:
         return {token: self.vocabulary.index(token) for token in SPECIAL_TOKENS}
 
-    def _encode_text(self, tokenizer: "BertTokenizer", text: str, number: int) -> EncodedSequences:
+    def _encode_text(self, tokenizer: "BertTokenizer", text: str, limit: int | None = None) -> EncodedSequences:
         ids = self._special_ids
         specials = list(_SPECIAL.finditer(text))
         begins, ends = [0, *(found.end() for found in specials)], [*(found.start() for found in specials), len(text)]
@@ -90,12 +101,9 @@ class MaskFilling(Task):
                 token_ids.append(ids[specials[index][0]])
                 starts.append(specials[index].start())
                 stops.append(specials[index].end())
+        if limit is not None:
+            token_ids, starts, stops = token_ids[: limit - 1], starts[: limit - 1], stops[: limit - 1]
         token_ids, starts, stops = [*token_ids, ids["[SEP]"]], [*starts, -1], [*stops, -1]
-        if len(token_ids) > self.max_sequence_length:
-            raise InputError(
-                f"{describe_text(number, text)} has {len(token_ids)} tokens with [CLS] and [SEP]; the model accepts up "
-                f"to {self.max_sequence_length}: cut the text around its {MASK}"
-            )
         positions = np.arange(-1, len(token_ids) - 1, dtype=np.int32)
         positions[-1] = -1
         begins, ends = np.array(starts, np.int32), np.array(stops, np.int32)

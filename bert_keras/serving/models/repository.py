@@ -52,7 +52,7 @@ class ModelSettings:
 
 @dataclasses.dataclass
 class VersionStatus:
-    """What the server knows of a version.
+    """State of a version, and why it is not loaded.
 
     Attributes:
         state: its state.

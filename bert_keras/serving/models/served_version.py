@@ -147,9 +147,9 @@ class ServedVersion:
                     pending,
                     ServingError(Reason.FAILED, "the model's process ended twice on this request: do not repeat it"),
                 )
-        self._keep(self._load_again(self._worker))
+        self._keep(self._replace_worker(self._worker))
 
-    async def _load_again(self, ended: WorkerClient) -> None:
+    async def _replace_worker(self, ended: WorkerClient) -> None:
         await ended.close()
         pause = 0.0
         while True:
@@ -169,7 +169,7 @@ class ServedVersion:
             worker.send(pending.job)
 
     async def _sweep(self) -> None:
-        """Fail jobs whose deadline has passed and that no worker has reported, for example because there is none."""
+        """Fail jobs whose deadline has passed and that no worker has reported, for example while it starts again."""
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             limit = time.monotonic() - _MISSED_SECONDS
