@@ -1,15 +1,15 @@
 """Measure `bert-keras serve`: throughput beside other servers, overload, changes of versions, and a long run.
 
-    python -m benchmarks.serving compare --artifact FILE.onnx --checkpoint CHECKPOINT --peers-python PEERS/bin/python \\
+    python -m benchmarks.serving compare --artifact FILE.onnx --checkpoint CHECKPOINT --peers-python PYTHON \\
         [--triton REPOSITORY --triton-packages SITE_PACKAGES] [--rounds 3]
     python -m benchmarks.serving bulk --artifact FILE
     python -m benchmarks.serving overload --artifact FILE
     python -m benchmarks.serving versions --artifact FILE --changes 50 --requests 50000
     python -m benchmarks.serving soak --artifact FILE --minutes 60
 
-CHECKPOINT is a classifier that transformers reads, and the artifact an export of it; `serving_peers.py` says how to make
-the environments of the others. The texts are those of `serving_load.py`, one per request. The load generator runs on
-the same machine, as users with one machine would measure it.
+CHECKPOINT is a classifier that transformers reads, and the artifact an export of it. `serving_peers.py` says how to
+make the environments of the others. The texts are those of `serving_load.py`, one per request. The load generator runs on
+the same machine.
 
 compare: each round starts each server in turn and sends requests of 32 clients, each of which waits for its answer.
 bulk: texts/s of the same requests beside `Predictor` on all texts at once, the most that the engine can do.

@@ -92,6 +92,8 @@ async def _serve(
         await _answer(server, listener, stop, on_ready)
     finally:
         listener.close()
+        if server.tracer is not None:
+            await loop.run_in_executor(None, server.tracer.close)
         await repository.close()
 
 

@@ -1,9 +1,9 @@
 """Export a checkpoint to SavedModel, TFLite and ONNX, and check that the results are equal.
 
 OUT contains saved_model/VERSION, with a new version number for each export, and serving/ for TensorFlow Serving;
-tflite/, with files for phones; onnx/, for onnxruntime, transformers.js and optimum; and parity.json. Every artifact is
-reloaded in a fresh process and compared with the checkpoint. If one differs, nothing is written and the exit status
-is 1.
+tflite/, with files for phones; onnx/, for onnxruntime, transformers.js and optimum, and deploy/, which serves it with
+Docker, Kubernetes, KServe or Triton; and parity.json. Every artifact is reloaded in a fresh process and compared with
+the checkpoint. If one differs, nothing is written and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_tflite_options(parser)
     task_options.add_file_options(parser)
     task_options.add_on_error(parser)
-    add_overwrite(parser, "replace tflite/ and onnx/ in OUT; a SavedModel always gets a new version number")
+    add_overwrite(parser, "replace tflite/, onnx/ and deploy/ in OUT; a SavedModel always gets a new version number")
 
 
 def _add_quantization_options(parser: argparse.ArgumentParser) -> None:

@@ -82,6 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(group, "--max-payload", positive_integer, "bytes per request", 4_000_000)
     add_option(group, "--drain", non_negative_number, "seconds that running requests have after SIGTERM", 30.0)
     parser.add_argument("--access-log", action="store_true", help="print a line per request")
+    parser.add_argument("--otlp", metavar="URL", help="send traces to this OpenTelemetry collector (OTLP over HTTP)")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -185,6 +186,7 @@ def _read_settings(arguments: argparse.Namespace) -> ServerSettings:
         tls_key=arguments.tls_key,
         cors_origins=tuple(arguments.cors),
         access_log=arguments.access_log,
+        otlp_endpoint=arguments.otlp,
     )
 
 
