@@ -8,8 +8,8 @@
     python -m benchmarks.serving soak --artifact FILE --minutes 60
 
 CHECKPOINT is a classifier that transformers reads, and the artifact an export of it. `serving_peers.py` says how to
-make the environments of the others. The texts are those of `serving_load.py`, one per request. The load generator runs on
-the same machine.
+make the environments of the others. The texts are those of `serving_load.py`, one per request. The load generator
+runs on the same machine.
 
 compare: each round starts each server in turn and sends requests of 32 clients, each of which waits for its answer.
 bulk: texts/s of the same requests beside `Predictor` on all texts at once, the most that the engine can do.

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -88,6 +89,8 @@ async def _serve(
             await asyncio.gather(loading, return_exceptions=True)
             return
         loading.result()
+        gc.collect()
+        gc.freeze()  # what is loaded stays: the garbage collector need not look at it again and again
         server.admission.num_instances = sum(one.description["instances"] for one in repository.list_versions())
         await _answer(server, listener, stop, on_ready)
     finally:

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import enum
+import functools
 import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -117,7 +118,10 @@ class ModelRepository:
         while True:
             await asyncio.sleep(seconds)
             for model in self._models.values():
-                await self._update(model)
+                try:
+                    await self._update(model)
+                except Exception as error:  # the server must answer, whatever is wrong with a folder
+                    self._log(f"{model.settings.folder} cannot be read ({type(error).__name__}: {error})")
 
     def get(self, name: str, version: int | None = None, label: str | None = None) -> ServedVersion:
         """Return a version of a model, by default the newest.
@@ -170,7 +174,7 @@ class ModelRepository:
 
     async def _update(self, model: _Model, *, is_start: bool = False) -> None:
         """Load the versions that should be served, then drain those that should not."""
-        found = {version.number: version for version in self._find(model)}
+        found = {version.number: version for version in await self._find(model)}
         wanted = sorted(found, reverse=True)
         labelled = [number for number in model.settings.labels.values() if number in found]
         settled = {number for number in found if is_start or model.last_seen.get(number) == found[number].fingerprint}
@@ -188,9 +192,10 @@ class ModelRepository:
             for number in [number for number in model.versions if number not in served]:
                 self._drain(model, number)
 
-    def _find(self, model: _Model) -> list[FoundVersion]:
+    async def _find(self, model: _Model) -> list[FoundVersion]:
         settings = model.settings
-        versions = find_versions(settings.folder, settings.engine, quantized=settings.quantized)
+        find = functools.partial(find_versions, settings.folder, settings.engine, quantized=settings.quantized)
+        versions = await asyncio.get_running_loop().run_in_executor(None, find)  # a network drive can be slow
         if len(versions) != 1 or versions[0].number != 1 or versions[0].path.name == "1":
             return versions
         version = versions[0]._replace(number=1 + model.offset)  # a folder without versions
@@ -208,8 +213,8 @@ class ModelRepository:
             return True
         if not is_settled or model.failed.get(number) == found.fingerprint:
             return False
-        settings, status = model.settings, VersionStatus(State.LOADING)
-        model.statuses[number] = status
+        settings = model.settings
+        model.statuses[number] = VersionStatus(State.LOADING)
         version = ServedVersion(settings.name, number, self._make_source(settings, found), self._log)
         try:
             check_version(found, settings.engine)

@@ -4,7 +4,10 @@ It loads one model, reports that it is ready, and answers jobs until the server 
 only one that stops it, so it ignores Ctrl-C and SIGTERM, which a terminal or a container may send to both.
 """
 
+from __future__ import annotations
+
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -12,18 +15,14 @@ import socket
 import sys
 import threading
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from bert_keras.errors import InputError
-from bert_keras.serving.worker.job_runner import JobRunner
 from bert_keras.serving.worker.jobs import Cancellation, Job, LoadError, MessageReader, Ready, Result, pack
-from bert_keras.serving.worker.model_opening import (
-    OpenModel,
-    describe_model,
-    open_model,
-    runs_in_calling_thread,
-    warm_up,
-)
-from bert_keras.serving.worker.model_source import ModelSource
+
+if TYPE_CHECKING:  # all else is imported by a thread of low priority
+    from bert_keras.serving.worker.job_runner import JobRunner
+    from bert_keras.serving.worker.model_opening import OpenModel
 
 _RECEIVED_BYTES = 1 << 18
 _LOWEST_PRIORITY = 19  # "nice"
@@ -56,47 +55,82 @@ class _Connection:
 
 
 class _Worker:
-    """The model of this process, which is loaded by another thread than the one that reads the socket."""
+    """The model of this process, which is loaded by other threads than the one that reads the socket.
+
+    Loading must not slow down the workers that answer meanwhile, so it has the lowest priority, but for engines that
+    start threads of their own: those would inherit it.
+
+    Args:
+        connection: the socket.
+        source: the fields of a `ModelSource`.
+    """
 
     def __init__(self, connection: _Connection, source: dict):
-        self._connection = connection
-        self._source = ModelSource(**source)
+        self._connection, self._source = connection, source
+        self._model: OpenModel | None = None
         self._runner: JobRunner | None = None
+        self._is_imported, self._is_quick = threading.Event(), False
 
-    def load(self) -> None:
-        """Load the model and report that it is ready, or why not.
+    def start_loading(self) -> None:
+        """Start to load the model."""
+        threading.Thread(target=self._import_and_load, name="loading", daemon=True).start()
+        threading.Thread(target=self._load_after_import, name="loading with threads", daemon=True).start()
 
-        Loading must not slow down the workers that answer meanwhile, so it has the lowest priority, unless the engine
-        starts threads of its own, which would inherit it.
-        """
+    def serve(self) -> None:
+        """Answer jobs until the server closes the socket."""
+        while messages := self._connection.receive():
+            if self._runner is None:  # the server sends jobs only after `Ready`; the instances get normal priority
+                self._runner = self._start_runner()
+            for message in messages:
+                if isinstance(message, Job):
+                    self._runner.submit(message)
+                elif isinstance(message, Cancellation):
+                    self._runner.cancel(message.id)
+
+    def _import_and_load(self) -> None:
+        """Import what is needed, and load the model if this thread may, both at low priority."""
+        with contextlib.suppress(OSError, AttributeError):  # not on every system
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
         try:
-            if runs_in_calling_thread(self._source):
-                with contextlib.suppress(OSError, AttributeError):  # not on every system
-                    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
-            model = open_model(self._source)
+            from bert_keras.serving.worker import job_runner, model_opening, model_source
+
+            del job_runner
+            self._is_quick = model_opening.runs_in_calling_thread(model_source.ModelSource(**self._source))
+        except Exception as error:
+            self._connection.send([LoadError(f"{type(error).__name__}: {error}")])
+            return
+        self._is_imported.set()
+        if self._is_quick:
+            self._load()
+
+    def _load_after_import(self) -> None:
+        """Load the model at normal priority, unless the other thread does."""
+        self._is_imported.wait()
+        if not self._is_quick:
+            self._load()
+
+    def _load(self) -> None:
+        """Load the model and report that it is ready, or why not."""
+        from bert_keras.serving.worker.model_opening import describe_model, open_model, warm_up
+        from bert_keras.serving.worker.model_source import ModelSource
+
+        try:
+            model = open_model(ModelSource(**self._source))
             warm_up(model.predictor)
             description = describe_model(model)
         except Exception as error:  # whatever a damaged file or a library raises, the server must know
             message = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
             self._connection.send([LoadError(message)])
             return
+        gc.collect()
+        gc.freeze()  # what is loaded stays: the garbage collector need not look at it again and again
         self._model = model
         self._connection.send([Ready(description)])
 
-    def start(self, model: OpenModel) -> None:
-        """Start the instances, in threads of normal priority."""
-        self._runner = JobRunner(model.predictor, model.get_engine(), self._send)
+    def _start_runner(self) -> JobRunner:
+        from bert_keras.serving.worker.job_runner import JobRunner
 
-    def serve(self) -> None:
-        """Answer jobs until the server closes the socket."""
-        while messages := self._connection.receive():
-            for message in messages:
-                if self._runner is None:  # the server sends jobs only after `Ready`
-                    self.start(self._model)
-                if isinstance(message, Job):
-                    self._runner.submit(message)
-                elif isinstance(message, Cancellation):
-                    self._runner.cancel(message.id)
+        return JobRunner(self._model.predictor, self._model.get_engine(), self._send)
 
     def _send(self, results: list[Result]) -> None:
         self._connection.send(results)
@@ -108,7 +142,7 @@ def main(arguments: list[str]) -> None:
         signal.signal(number, signal.SIG_IGN)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the instances use all cores
     worker = _Worker(_Connection(int(arguments[0])), json.loads(arguments[1]))
-    threading.Thread(target=worker.load, name="loading", daemon=True).start()
+    worker.start_loading()
     worker.serve()
     os._exit(0)  # running batches have no reader
 
