@@ -53,10 +53,11 @@ def export_model(
 
     Args:
         checkpoint: any folder that `load` accepts, with a vocabulary.
-        out: the folder to write to: `saved_model/VERSION/` and `serving/`, `tflite/`, `onnx/`, and `parity.json`.
+        out: the folder to write to: `saved_model/VERSION/` and `serving/`, `tflite/`, `onnx/` and `deploy/`, and
+            `parity.json`.
             Each SavedModel gets the next version number, because TensorFlow Serving loads the highest one.
         formats: any of "saved_model", "tflite" and "onnx".
-        overwrite: whether to replace `tflite/` and `onnx/` in `out`.
+        overwrite: whether to replace `tflite/`, `onnx/` and `deploy/` in `out`.
         progress: called as `progress(num_done, num_stages, name)` at the start of each stage.
         **settings: fields of `ExportSettings` (`pairs`, `quantizations`, `tflite_length`, `thorough`, ...).
 

@@ -15,7 +15,6 @@ from bert_keras.tasks.base import Task
 FORMATS = ("saved_model", "tflite", "onnx")
 SETTING_FORMATS = {  # the formats that use a setting; other settings apply to all formats
     **dict.fromkeys(("min_serving", "pairs"), ("saved_model",)),
-    "model_name": ("saved_model", "tflite"),
     **dict.fromkeys(("quantizations", "examples", "tolerance"), ("tflite", "onnx")),
     "calibration": ("onnx",),
     **dict.fromkeys(("tflite_length", "tflite_lengths"), ("tflite",)),

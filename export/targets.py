@@ -15,7 +15,7 @@ from bert_keras.staging import lock_folder
 
 PARITY = "parity.json"
 WRITTEN_BY = "export"
-_FOLDERS = ("saved_model", "serving", "tflite", "onnx")
+_FOLDERS = ("saved_model", "serving", "tflite", "onnx", "deploy")
 
 
 def check_export_target(
@@ -30,7 +30,7 @@ def check_export_target(
     Args:
         out: the folder, which need not exist.
         formats: see `export_model`.
-        overwrite: whether to replace `tflite/` and `onnx/`.
+        overwrite: whether to replace `tflite/`, `onnx/` and `deploy/`.
         inputs: paths that the export reads.
 
     Raises:
@@ -49,6 +49,8 @@ def check_export_target(
             raise InputError(f"{out} contains {names[0]} and no artifacts of bert-keras: choose another folder")
     with lock_folder(folder):
         targets = {name: overwrite for name in formats if name != "saved_model"}
+        if "onnx" in formats:
+            targets["deploy"] = overwrite
         if "saved_model" in formats:
             targets |= {f"saved_model/{get_next_version(folder / 'saved_model')}": False, "serving": True}
         for name, is_replaced in targets.items():

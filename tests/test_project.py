@@ -39,10 +39,10 @@ PACKAGES = {
     "modeling": ("distribution",),
     "checkpoints": ("pipelines", "modeling"),
     "tasks": ("metrics", "pipelines", "modeling", "checkpoints"),
-    "training": ("distribution", "metrics", "tasks", "pipelines", "modeling", "checkpoints"),
-    "export": ("pipelines", "modeling", "checkpoints", "metrics", "tasks"),
-    "analysis": ("pipelines", "modeling", "checkpoints", "metrics", "tasks", "training"),
     "serving": ("pipelines", "checkpoints", "tasks"),
+    "training": ("distribution", "metrics", "tasks", "pipelines", "modeling", "checkpoints"),
+    "export": ("pipelines", "modeling", "checkpoints", "metrics", "tasks", "serving"),
+    "analysis": ("pipelines", "modeling", "checkpoints", "metrics", "tasks", "training"),
     "cli": (
         "pipelines",
         "distribution",

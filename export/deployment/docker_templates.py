@@ -24,6 +24,8 @@ $server_packages
 
 # The server runs one batch per core. Without this, NumPy would start as many threads again in each process.
 ENV OMP_NUM_THREADS=1
+# onnxruntime 1.29 and later send usage data to Microsoft and write to the home folder, unless this is set.
+ENV ORT_DISABLE_TELEMETRY=1
 
 USER 1000:1000
 EXPOSE 8500 8501

@@ -40,8 +40,8 @@ OpenAI and Text Embeddings Inference; gRPC is on port 8500. Useful additions to 
 
 - `-e BERT_KERAS_API_KEY=...` before the image's name: clients must send `Authorization: Bearer ...`.
 - `--read-only --tmpfs /tmp` before the image's name: the server writes no other files.
-- `--cpus=N` limits the cores; add `--threads 1 --instances N` to the command in the Dockerfile, because the server counts
-  all cores of the machine.
+- `--cpus=N` limits the cores; add `--threads 1 --instances N` to the command in the Dockerfile, because the server
+  counts all cores of the machine.
 
 If no package index has bert-keras $version, first put its wheel next to the Dockerfile:
 `pip wheel --no-deps --wheel-dir deploy/docker SOURCES_OF_BERT_KERAS`.
@@ -51,9 +51,10 @@ If no package index has bert-keras $version, first put its wheel next to the Doc
 Replace `REGISTRY` here, and `image:` in `kubernetes.yaml` by the same name:
 
 ```
-docker build -f deploy/docker/Dockerfile -t REGISTRY/$image . && docker push REGISTRY/$image
+docker build -f deploy/docker/Dockerfile -t REGISTRY/$image .
+docker push REGISTRY/$image
 kubectl apply -f deploy/kubernetes.yaml
-kubectl port-forward service/$dns_name 8501 &
+kubectl port-forward service/$dns_name 8501  # in another terminal
 curl -d @deploy/request.json localhost:8501/v2/models/$name/infer
 ```
 
@@ -62,13 +63,14 @@ finishes its requests first.
 
 ## KServe
 
-Replace `REGISTRY` here, and `image:` in `kserve.yaml` by the same name; upload the content of `onnx/` and write its place
-into `storageUri`. In URLs the model has the name of the InferenceService:
+Replace `REGISTRY` here, and `image:` in `kserve.yaml` by the same name; upload the content of `onnx/` and write its
+place into `storageUri`. In URLs the model has the name of the InferenceService:
 
 ```
-docker build -f deploy/docker/Dockerfile --target server -t REGISTRY/$server_image . && docker push REGISTRY/$server_image
+docker build -f deploy/docker/Dockerfile --target server -t REGISTRY/$server_image .
+docker push REGISTRY/$server_image
 kubectl apply -f deploy/kserve.yaml
-kubectl port-forward service/$dns_name-predictor 8080:80 &
+kubectl port-forward service/$dns_name-predictor 8080:80  # in another terminal
 curl -d @deploy/request.json localhost:8080/v2/models/$dns_name/infer
 ```
 
@@ -85,10 +87,11 @@ docker build -f deploy/docker/triton.Dockerfile -t $triton_image .
 docker run --rm --shm-size=256m -p 8000:8000 -p 8001:8001 -p 8002:8002 $triton_image
 $curls
 ```
-$text_notes
-`${name}_ids` takes `input_ids`, `attention_mask` and `token_type_ids` and returns the outputs of the ONNX file. On a GPU,
-add `--gpus=1` to `docker run`. Keep `model.onnx` where Triton contains onnxruntime 1.21 to 1.24 and the processor has AMX:
-they compute wrong products of 8-bit weights.
+
+$text_notes\
+`${name}_ids` takes `input_ids`, `attention_mask` and `token_type_ids` and returns the outputs of the ONNX file. To use
+a GPU, add `--gpus=1` to `docker run`. Keep `model.onnx` where Triton contains onnxruntime 1.21 to 1.24 and the
+processor has AMX: these releases compute wrong products of 8-bit weights.
 
 `deploy/` contains no copy of the ONNX files. To use a model repository of your own instead of the Dockerfile:
 
@@ -103,11 +106,11 @@ IDS_CURL = "curl -d @deploy/request_ids.json localhost:8000/v2/models/${name}_id
 TEXT_COPY = "cp -r onnx REPOSITORY/$name/onnx"
 IDS_COPY = "cp -r onnx/onnx REPOSITORY/${name}_ids/1"
 
-TEXT_NOTES = """
+TEXT_NOTES = """\
 `$name` takes texts and runs on the CPU. Its answers are those of `bert-keras serve`, but every output has one row per
 text: `[B, 1]` where the other servers have `[B]`. It was run in Triton 2.51.0, the server of 24.10, with Python 3.11,
 NumPy 1.26.4 and onnxruntime 1.32. NumPy 2.0, 2.1, 2.2, 2.3 and 2.4 end that server's Python process at the first
-request ("Stub process is not healthy"), so the Dockerfile installs NumPy 1. Other releases were not run:
-`docker build --build-arg TRITON_VERSION=...`.
+request ("Stub process is not healthy"), so the Dockerfile installs NumPy 1. The image of 24.10 has Python 3.10, which
+gets onnxruntime 1.20. Other releases, `docker build --build-arg TRITON_VERSION=...`, were not run.
 
 """

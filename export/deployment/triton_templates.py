@@ -58,8 +58,8 @@ TENSOR = """\
 TEXT_MODEL = '''\
 """$name for Triton's Python backend: texts in, the outputs of the signature `serving_default` out.
 
-The answers are those of `bert-keras serve`, whose code batches the texts of all requests by their tokens. If one request
-cannot be answered, it gets an error and the others their answers.
+The answers are those of `bert-keras serve`, whose code batches the texts of all requests by their tokens. If one
+request cannot be answered, it gets an error and the others get their answers.
 """
 
 import concurrent.futures
@@ -72,10 +72,11 @@ import triton_python_backend_utils as pb_utils
 
 import bert_keras as bk
 from bert_keras.serving.worker.job_runner import JobRunner
-from bert_keras.serving.worker.jobs import INVALID, OK, SIGNATURE, Job
+from bert_keras.serving.worker.jobs import FAILED, INVALID, OK, SIGNATURE, Job
 from bert_keras.serving.worker.model_opening import warm_up
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the batches use all cores
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime 1.29 and later send usage data to Microsoft
 NO_DEADLINE = float("inf")  # Triton itself rejects requests that wait too long
 
 
@@ -89,13 +90,21 @@ class TritonPythonModel:
         instances = int(parameters.get("instances", os.cpu_count()))
         predictor = bk.Predictor.from_artifact(artifact, threads=1, instances=instances)
         warm_up(predictor)
-        self._input_names = predictor.task.input_names
+        self._input_names, self._output_names = (
+            [entry["name"] for entry in config[side]] for side in ("input", "output")
+        )
         self._numbers, self._futures = itertools.count(), {}
         self._runner = JobRunner(predictor, predictor.engine, self._receive)
 
     def execute(self, requests):
         futures = [self._submit(request) for request in requests]
-        return [make_response(future.result()) for future in futures]
+        results = [future.result() for future in futures]
+        if len(requests) > 1:  # if the model fails, the other requests of its batch do not: run them alone
+            results = [
+                self._submit(request).result() if result.status == FAILED else result
+                for request, result in zip(requests, results, strict=True)
+            ]
+        return [self._make_response(result) for result in results]
 
     def _submit(self, request):
         number = next(self._numbers)
@@ -112,11 +121,11 @@ class TritonPythonModel:
         texts = [[text.decode("utf-8", "replace") for text in column] for column in columns]
         return texts[0] if len(texts) == 1 else list(zip(*texts, strict=True))
 
-
-def make_response(result):
-    if result.status != OK:
-        code = pb_utils.TritonError.INVALID_ARG if result.status == INVALID else pb_utils.TritonError.INTERNAL
-        return pb_utils.InferenceResponse(error=pb_utils.TritonError(result.value, code))
-    rows = {name: values[:, None] if values.ndim == 1 else values for name, values in result.value.items()}
-    return pb_utils.InferenceResponse([pb_utils.Tensor(name, values) for name, values in rows.items()])
+    def _make_response(self, result):
+        if result.status != OK:
+            code = pb_utils.TritonError.INVALID_ARG if result.status == INVALID else pb_utils.TritonError.INTERNAL
+            return pb_utils.InferenceResponse(error=pb_utils.TritonError(result.value, code))
+        outputs = [(name, result.value[name]) for name in self._output_names]
+        rows = [(name, values[:, None] if values.ndim == 1 else values) for name, values in outputs]
+        return pb_utils.InferenceResponse([pb_utils.Tensor(name, values) for name, values in rows])
 '''

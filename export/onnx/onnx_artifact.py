@@ -4,6 +4,7 @@ import functools
 import pathlib
 
 from bert_keras.errors import InputError, MissingExtraError
+from bert_keras.export.deployment.deployment_bundle import write_deployment_files
 from bert_keras.export.export_job import ExportJob
 from bert_keras.export.onnx.onnx_calibrated import write_calibrated_onnx
 from bert_keras.export.onnx.onnx_calibration import draw_batches, measure_ranges
@@ -16,7 +17,9 @@ from bert_keras.export.parity.tokenizer_differences import count_tokenizer_diffe
 from bert_keras.export.settings import ExportSettings
 from bert_keras.export.targets import WRITTEN_BY
 from bert_keras.publishing import publish_folder
+from bert_keras.tasks.base import Task
 from bert_keras.tasks.engines.artifact_files import find_model_folder
+from bert_keras.tasks.mask_filling_task import MaskFilling
 
 
 def count_stages(settings: ExportSettings) -> int:
@@ -31,17 +34,34 @@ INT8_TOLERANCE = 0.3  # MiniLM: 0.157
 def export_onnx(job: ExportJob) -> None:
     """Write `onnx/`, a Hugging Face folder with `onnx/model.onnx` and `onnx/model_quantized.onnx`, and check both.
 
+    Next to it, `deploy/` contains files that serve it in other places.
+
     Raises:
-        InputError: the folder exists and may not be replaced.
+        InputError: one of the folders exists and may not be replaced.
         ParityError: ONNX has no equivalent of an operation.
     """
     reference, probes = job.reference, job.settings.probes
-    folder = job.publishing.enter_context(publish_folder(job.out / "onnx", WRITTEN_BY, overwrite=job.overwrite))
+    folder, deployment = (
+        job.publishing.enter_context(publish_folder(job.out / name, WRITTEN_BY, overwrite=job.overwrite))
+        for name in ("onnx", "deploy")
+    )
     job.stages.begin("writing ONNX")
     task = reference.task.settings() if reference.task else None
     write_onnx_folder(reference.model, reference.tokenizer, folder, task=task)
+
+    def write_deployment(report: dict) -> dict:
+        """Write `deploy/` with the signature that onnxruntime reported."""
+        write_deployment_files(
+            deployment,
+            job.settings.model_name,
+            signature=report["signatures"][""],
+            num_bytes=report["bytes"],
+            task=get_served_task(reference),
+        )
+        return report
+
     start = functools.partial(start_onnx_check, reference, folder / FLOAT32, probes, is_quantized=False)
-    job.checks.begin(f"onnx/{FLOAT32}", start)
+    job.checks.begin(f"onnx/{FLOAT32}", start, write_deployment)
     scores = _write_int8(job, folder)
     if (folder / INT8).exists():
         start = functools.partial(start_onnx_check, reference, folder / INT8, probes, is_quantized=True)
@@ -49,6 +69,13 @@ def export_onnx(job: ExportJob) -> None:
     else:
         job.checks.finish()
         job.checks.reports[f"onnx/{FLOAT32}"] |= scores
+
+
+def get_served_task(reference: Reference) -> Task | None:
+    """Return the task with which `bert-keras serve` answers texts; None: it cannot serve such a model."""
+    if type(reference.model).__name__ == MaskFilling.model_class:
+        return MaskFilling(reference.text_length, vocabulary=tuple(reference.tokenizer.vocabulary))
+    return reference.task
 
 
 def _write_int8(job: ExportJob, folder: pathlib.Path) -> dict[str, dict]:

@@ -6,7 +6,11 @@ from bert_keras.export.description import write_description
 from bert_keras.export.export_job import ExportJob
 from bert_keras.export.parity.parity_check import start_saved_model_check
 from bert_keras.export.saved_model.op_audit import audit_saved_model
-from bert_keras.export.saved_model.serving_bundle import build_example_requests, write_serving_files
+from bert_keras.export.saved_model.serving_bundle import (
+    EXAMPLE_MASKED_TEXTS,
+    build_example_requests,
+    write_serving_files,
+)
 from bert_keras.export.saved_model.to_saved_model import write_saved_model
 from bert_keras.export.saved_model.warmup import replay_warmup, write_warmup
 from bert_keras.export.targets import PARITY, WRITTEN_BY, get_next_version
@@ -16,7 +20,6 @@ from bert_keras.publishing import publish_folder
 from bert_keras.tasks.engines.artifact_files import DESCRIPTION
 
 NUM_CHECKS = 1
-_MASKED_TEXTS = {"text": ["The [MASK] is fine today.", "[MASK] and [MASK]"]}
 
 
 def export_saved_model(job: ExportJob) -> None:
@@ -33,7 +36,8 @@ def export_saved_model(job: ExportJob) -> None:
     task = None if reference.task is None else reference.task.settings()
     write_description(reference.model, reference.tokenizer, folder / DESCRIPTION, task=task)
     audit = audit_saved_model(folder, settings.min_serving)
-    requests = build_example_requests(folder, _MASKED_TEXTS if isinstance(reference.model, MaskedLMModel) else None)
+    is_masked_lm = isinstance(reference.model, MaskedLMModel)
+    requests = build_example_requests(folder, EXAMPLE_MASKED_TEXTS if is_masked_lm else None)
     write_warmup(folder, settings.model_name, requests)
     serving = job.publishing.enter_context(publish_folder(job.out / "serving", WRITTEN_BY, overwrite=True))
     write_serving_files(serving, settings.model_name, requests=requests, min_serving=settings.min_serving)

@@ -21,13 +21,14 @@ MAX_BATCH_SIZE = 32  # texts; base's attention scores of 32 x 128 take 25 MB per
 
 Request = tuple[str, Mapping[str, np.ndarray]]  # a signature's name, and its inputs keyed by name
 
-_TEXTS = {
+EXAMPLE_TEXTS = {  # keyed by input name
     "text": ["The weather is fine today.", "Ein zweiter Text: 東京 😀"],
     "second_text": ["It is sunny.", "Tokyo is a city."],
     "question": ["Where is the tower?", "Who wrote the book?"],
     "context": ["The tower is in Paris.", "The book was written by a teacher in 1921."],
 }
-_IDS = {
+EXAMPLE_MASKED_TEXTS = {"text": ["The [MASK] is fine today.", "[MASK] and [MASK]"]}
+EXAMPLE_IDS = {
     "input_ids": [[2, 1, 3], [2, 3, 0]],  # valid in any vocabulary; the second sequence is padded
     "attention_mask": [[1, 1, 1], [1, 1, 0]],
     "token_type_ids": [[0, 0, 0], [0, 0, 0]],
@@ -43,8 +44,9 @@ def write_serving_files(
 ) -> None:
     """Write the folder `serving/` next to `saved_model/`.
 
-    It contains `models.config`, `batching.config`, a `Dockerfile`, a README.md with the three commands to run, and for
-    each signature `request_<signature>.json`, the body of a REST request, and `request_<signature>.py`, a gRPC client.
+    It contains `models.config`, `batching.config`, `monitoring.config`, a `Dockerfile`, a README.md with the three
+    commands to run, and for each signature `request_<signature>.json`, the body of a REST request, and
+    `request_<signature>.py`, a gRPC client.
 
     Args:
         folder: the folder to write to; `saved_model/<version>/` is, or will be, next to it.
@@ -70,6 +72,7 @@ def write_serving_files(
     for name, template in {
         "models.config": templates.MODELS_CONFIG,
         "batching.config": templates.BATCHING_CONFIG,
+        "monitoring.config": templates.MONITORING_CONFIG,
         "Dockerfile": templates.DOCKERFILE,
         "README.md": templates.README,
     }.items():
@@ -109,7 +112,9 @@ def build_rest_request(signature: str, inputs: Mapping[str, np.ndarray]) -> dict
 
 def _choose_example(name: str, info: tf.compat.v1.TensorInfo, texts: Mapping[str, Sequence[str | bytes]]) -> np.ndarray:
     dtype = tf.dtypes.as_dtype(info.dtype)
-    values = {**_TEXTS, **texts}.get(name, _TEXTS["text"]) if dtype == tf.string else _IDS.get(name)
+    values = (
+        {**EXAMPLE_TEXTS, **texts}.get(name, EXAMPLE_TEXTS["text"]) if dtype == tf.string else EXAMPLE_IDS.get(name)
+    )
     if values is None:
         raise InputError(f"there is no example for the input {name} ({dtype.name}): pass requests")
     return np.array(values, object if dtype == tf.string else dtype.as_numpy_dtype)

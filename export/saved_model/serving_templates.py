@@ -30,6 +30,14 @@ pad_variable_length_inputs: false
 # allowed_batch_sizes is not set: this graph accepts any size, and smaller batches would be filled with copies.
 """
 
+MONITORING_CONFIG = """\
+# Metrics for Prometheus on the REST port, 8501: number of requests, their latencies, and those of the graph.
+prometheus_config {
+  enable: true
+  path: "/monitoring/prometheus/metrics"
+}
+"""
+
 DOCKERFILE = """\
 # A server that contains the model. Run in the folder that contains saved_model/ and serving/:
 #
@@ -42,7 +50,7 @@ FROM tensorflow/serving:$${TF_SERVING_VERSION}
 
 # The server reports that it is ready after it has run the warm-up requests in saved_model/*/assets.extra.
 COPY saved_model /models/$name
-COPY serving/models.config serving/batching.config /models/
+COPY serving/models.config serving/batching.config serving/monitoring.config /models/
 
 # Use oneDNN on every processor; by default TensorFlow uses it only on those with AVX-512 VNNI. Without VNNI a batch
 # takes 0.7 to 0.9 of the time.
@@ -58,6 +66,7 @@ ENV TF_ONEDNN_ASSUME_FROZEN_WEIGHTS=1
 # The server ignores the limit of `docker run --cpus=N`, so write N here. With many clients at once, try intra 1.
 # --mixed_precision=bfloat16 computes products in 16 bits (README.md); remove the # to use it.
 CMD ["--model_config_file=/models/models.config", \\
+     "--monitoring_config_file=/models/monitoring.config", \\
 #    "--mixed_precision=bfloat16", \\
      "--tensorflow_intra_op_parallelism=0", \\
      "--tensorflow_inter_op_parallelism=0"]
@@ -79,6 +88,7 @@ curl -d @serving/request_$first.json localhost:8501/v1/models/$name:predict
 | `Dockerfile` | TensorFlow Serving $image_tag with the model; any release from $min_serving on can run it |
 | `models.config` | the model to serve and its name |
 | `batching.config` | optional: how requests are batched, and when not to |
+| `monitoring.config` | metrics for Prometheus at `localhost:8501/monitoring/prometheus/metrics` |
 $request_rows
 
 The answer to a REST request is `{"outputs": {name: values}}`, or `{"outputs": values}` if the signature has only one
@@ -93,6 +103,7 @@ To answer requests that arrive at the same time as one batch, after reading `bat
 
 ```
 docker run --rm -p 8500:8500 -p 8501:8501 bert-server --model_config_file=/models/models.config \\
+    --monitoring_config_file=/models/monitoring.config \\
     --enable_batching=true --batching_parameters_file=/models/batching.config
 ```
 """

@@ -249,8 +249,7 @@ CASES = {
     ),
     "export: options of the SavedModel": (
         "export good out --to onnx --min-serving 2.13 --model-name a --no-pairs",
-        r"--min-serving, --pairs is for --to saved_model, and --to is onnx: leave it out, or add saved_model; "
-        r"--model-name is for --to saved_model or tflite, and --to is onnx: leave it out",
+        r"--min-serving, --pairs is for --to saved_model, and --to is onnx: leave it out, or add saved_model",
     ),
     "export: file options without --eval": (
         "export good out --to tflite --text-column text --on-error skip",

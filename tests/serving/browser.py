@@ -14,7 +14,9 @@ import time
 
 CHROMIUM = shutil.which("chromium")
 # Chromium reads commands from file 3 and writes answers to file 4; a socket does both
-_LAUNCH = "import os, sys; end = int(sys.argv[1]); os.dup2(end, 3); os.dup2(end, 4); os.execv(sys.argv[2], sys.argv[2:])"
+_LAUNCH = (
+    "import os, sys; end = int(sys.argv[1]); os.dup2(end, 3); os.dup2(end, 4); os.execv(sys.argv[2], sys.argv[2:])"
+)
 _OPTIONS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
 _OPTIONS += " --disable-component-update --disable-sync --remote-debugging-pipe"
 _SECONDS = 60.0  # for an answer of the browser or a change of the page

@@ -1,19 +1,24 @@
-"""A server with tiny models of every task, and the predictors with which its answers are compared."""
+"""A server with tiny models of every task, and the predictors and SavedModels with which its answers are compared."""
 
+import dataclasses
 import functools
 import pathlib
+import shutil
 
 import pytest
 
 import bert_keras as bk
 from bert_keras.export.onnx.onnx_folder import write_onnx_folder
-from tests.export.conftest import LENGTH, WORDS, build, make_task
+from bert_keras.export.saved_model.to_saved_model import write_saved_model
+from tests.export.conftest import LENGTH, WORDS, build, load_once, make_task
 from tests.made_once import made_once
 
 from .running_server import RunningServer
 
-KINDS = ("classifier", "pair_classifier", "windowed_classifier", "multi_label", "regression", "embedder")
+KINDS = ("classifier", "pair_classifier", "windowed_classifier", "multi_label", "regression", "reranker", "embedder")
 KINDS += ("token_classifier", "null_answerer", "masked_lm")
+PROMPTS = {"query": "the cat: ", "passage": "a dog: "}
+VARIANTS = {"reranker": "regression", "prompted_embedder": "embedder"}  # kinds made from others
 TEXTS = [
     "the cat sat on a mat .",
     "dog",
@@ -24,8 +29,8 @@ TEXTS = [
 
 
 @pytest.fixture(scope="session")
-def make_artifacts(tmp_path_factory):
-    """Function that returns the ONNX folder of a kind of model, written once. Copy it before changing it."""
+def make_model(tmp_path_factory):
+    """Function that builds the model of a kind and returns it with its tokenizer and its task."""
     tokenizer = bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS], max_sequence_length=LENGTH)
     config = bk.BertConfig(
         vocabulary_size=tokenizer.vocabulary_size,
@@ -37,12 +42,43 @@ def make_artifacts(tmp_path_factory):
         initializer_range=0.3,
     )
 
+    def make(kind: str):
+        base = VARIANTS.get(kind, kind)
+        model = build(base, config)
+        if kind == "prompted_embedder":
+            model = bk.BertEmbedder(model.encoder, normalize=False, prompts=PROMPTS)
+        task = make_task(base, model, tokenizer, tmp_path_factory.mktemp("empty"))
+        return model, tokenizer, dataclasses.replace(task, has_pairs=True) if kind == "reranker" else task
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_artifacts(make_model, tmp_path_factory):
+    """Function that returns the ONNX folder of a kind of model, written once. Copy it before changing it."""
+
     def write(kind: str, path: pathlib.Path) -> None:
-        model = build(kind, config)
-        task = make_task(kind, model, tokenizer, tmp_path_factory.mktemp("empty"))
+        model, tokenizer, task = make_model(kind)
         write_onnx_folder(model, tokenizer, path, task=task and task.settings())
 
     return lambda kind: made_once(tmp_path_factory, f"served.{kind}", functools.partial(write, kind))
+
+
+@pytest.fixture(scope="session")
+def saved_model_folders(make_model, tmp_path_factory):
+    """Function that returns the folder of a kind's SavedModel, written once. Copy it before changing it."""
+
+    def write(kind: str, path: pathlib.Path) -> None:
+        write_saved_model(*make_model(kind), path)
+
+    # the same name as in tests/export, whose models are the same
+    return lambda kind: made_once(tmp_path_factory, f"{kind}.saved_model", functools.partial(write, kind))
+
+
+@pytest.fixture(scope="session")
+def saved_models(saved_model_folders):
+    """Function that returns the SavedModel of a kind, as a function of a signature and its inputs."""
+    return lambda kind: load_once(str(saved_model_folders(kind)))[0]
 
 
 @pytest.fixture(scope="session")
@@ -61,4 +97,14 @@ def predictors(artifacts):
 def server(artifacts):
     """A server with all kinds of models; tests must not stop it."""
     with RunningServer(artifacts, "--threads", "1", "--instances", "1", "--max-payload", "200000") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def versions_server(artifacts, tmp_path_factory):
+    """A server whose `model` has the versions 3, labelled `stable`, and 12: a classifier and a tagger."""
+    folder = tmp_path_factory.mktemp("versions")
+    for number, kind in ((3, "classifier"), (12, "token_classifier")):
+        shutil.copytree(artifacts[kind], folder / str(number))
+    with RunningServer({"model": folder}, "--versions", "2", "--label", "stable=3", "--threads", "1") as running:
         yield running

@@ -29,6 +29,7 @@ from bert_keras.serving.http.endpoint import (
 from bert_keras.serving.metrics import ServerMetrics
 from bert_keras.serving.models.repository import ModelRepository
 from bert_keras.serving.settings import ServerSettings
+from bert_keras.serving.tracing import Tracer
 
 _MAX_ID_LENGTH = 128  # characters of a client's request id
 
@@ -46,6 +47,7 @@ class Server:
         self.repository, self.settings, self.log = repository, settings, log
         self.metrics = ServerMetrics()
         self.admission = Admission(settings.max_requests)
+        self.tracer = None if settings.otlp_endpoint is None else Tracer(settings.otlp_endpoint)
         self.is_draining = False
         self._prefix = secrets.token_hex(4)
         self._numbers = itertools.count(1)
@@ -94,6 +96,8 @@ class EndpointApplication:
         server.metrics.count_request(endpoint.path, reply.status, seconds)
         if call.model_name is not None:
             server.metrics.observe_job(call.model_name, call.timings)
+        if server.tracer is not None:
+            self._trace(scope, call, reply.status, seconds)
         request_id = get_header(scope, b"x-request-id") or server.make_id()
         if server.settings.access_log:
             client = (scope.get("client") or ("-",))[0]
@@ -117,6 +121,12 @@ class EndpointApplication:
             return await endpoint.handler(call)
         finally:
             server.admission.leave(size, call.timings.compute)
+
+    def _trace(self, scope: Mapping, call: Call, status: int, seconds: float) -> None:
+        names = ("traceparent", "tracestate")
+        headers = {name: value for name in names if (value := get_header(scope, name.encode())) is not None}
+        name = f"{scope['method']} {self._endpoint.path}"
+        self._server.tracer.record(name, time.time() - seconds, status, headers, call.model_name, call.timings)
 
     def _make_error_reply(self, error: ServingError) -> Reply:
         self._server.metrics.count_error(error.reason.name.lower())

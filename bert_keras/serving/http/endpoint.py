@@ -227,7 +227,7 @@ def check_number_of_texts(number: int, limit: int) -> None:
 
 
 def get_header(scope: Mapping, name: bytes) -> str | None:
-    """Return a header of a request, named in lower case; None if it has none."""
+    """Return a header of a request, named in lower case; None without it."""
     for key, value in scope["headers"]:
         if key == name:
             return value.decode("latin-1")

@@ -121,7 +121,7 @@ async def _embed(call: Call) -> Reply:
     given = request.input
     is_one = isinstance(given, str) or isinstance(given[0], int)
     vectors = await embed(call, version, [given] if is_one else given, truncate=True, prompt_name=None)
-    vectors = shorten_vectors(vectors, request.dimensions, normalize=request.dimensions is not None)
+    vectors = shorten_vectors(vectors, request.dimensions, normalize=True)  # OpenAI's have length 1
     values = [encode_base64(vector) for vector in vectors] if request.encoding_format == "base64" else vectors
     data = [{"object": "embedding", "index": index, "embedding": value} for index, value in enumerate(values)]
     tokens = call.timings.num_tokens

@@ -256,6 +256,8 @@ def _make_handler(task: str, adapter: pydantic.TypeAdapter) -> Callable[[Call], 
         given = getattr(request, "examples", None)
         inputs = [one.to_example() for one in ([request] if given is None else given)]
         check_number_of_texts(len(inputs), call.settings.max_texts)
+        if not inputs:
+            return make_json_reply({"answers": []})
         top = getattr(request, "top", None) or _DEFAULT_TOPS.get(task, 1)
         result = await call.run(version, ANSWERS, inputs, top=top)
         answers = [_simplify(answer) for answer in result.value]

@@ -110,7 +110,7 @@ async def _predict(call: Call) -> Reply:
 
 def _make_rows(outputs: Mapping[str, np.ndarray]) -> list:
     """Return the outputs of each example, keyed by name if there are several."""
-    columns = [values.tolist() if values.dtype == object or values.ndim == 1 else values for values in outputs.values()]
+    columns = [values.tolist() if values.dtype == object else values for values in outputs.values()]
     if len(columns) == 1:
         return list(columns[0])
     return [dict(zip(outputs, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -132,7 +132,7 @@ async def _regress(call: Call) -> Reply:
 
 async def classify(
     call: Any, version: ServedVersion, signature: str, inputs: Mapping[str, np.ndarray]
-) -> list[list[tuple[str, float]]]:
+) -> list[list[tuple[str, np.float32]]]:
     """Return the classes of examples with their probabilities, in the order of the labels.
 
     Args:
@@ -149,10 +149,10 @@ async def classify(
         call.run, version, SERVING_DEFAULT, inputs, ("probabilities",), max_texts=call.settings.max_texts
     )
     labels = version.description["labels"]
-    return [list(zip(labels, row, strict=True)) for row in outputs["probabilities"].tolist()]
+    return [list(zip(labels, row, strict=True)) for row in outputs["probabilities"]]
 
 
-async def regress(call: Any, version: ServedVersion, signature: str, inputs: Mapping[str, np.ndarray]) -> list[float]:
+async def regress(call: Any, version: ServedVersion, signature: str, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return the values of examples; the arguments are those of `classify`.
 
     Raises:
@@ -162,15 +162,17 @@ async def regress(call: Any, version: ServedVersion, signature: str, inputs: Map
     outputs = await run_signature(
         call.run, version, SERVING_DEFAULT, inputs, ("value",), max_texts=call.settings.max_texts
     )
-    return outputs["value"].tolist()
+    return outputs["value"]
 
 
 def read_examples(examples: Sequence[Mapping[str, object]], version: ServedVersion) -> dict[str, np.ndarray]:
     """Return the texts of examples as inputs of `serving_default`.
 
     Raises:
-        ServingError: a feature is missing or not a text.
+        ServingError: there are no examples, or a feature is missing or not a text.
     """
+    if not examples:
+        raise ServingError(Reason.INVALID, "the request has no examples; expected at least one: add it")
     specs, _ = get_specs(version, SERVING_DEFAULT)
     names = [spec.name for spec in specs]
     for example in examples:

@@ -315,12 +315,13 @@ async def _describe(call: Call) -> Reply:
         "auto_truncate": False,
         "version": __version__,
     }
-    return make_json_reply({**(models[0] if models else {}), **limits, "models": models})
+    first = next((model for model in models if model["task"] in ("embed", "classify")), {})  # TEI has one model
+    return make_json_reply({**first, **limits, "models": models})
 
 
 def _describe_version(version: ServedVersion) -> dict[str, object]:
     facts = version.description
-    labels = {str(number): label for number, label in enumerate(facts["labels"])}
+    labels = {str(number): label for number, label in enumerate(facts["labels"] or ["LABEL_0"])}
     kinds = {"classify": "classifier" if len(labels) > 1 else "reranker", "embed": "embedding"}
     kind = kinds.get(facts["task"], facts["task"])
     details = {"id2label": labels, "label2id": {label: int(number) for number, label in labels.items()}}

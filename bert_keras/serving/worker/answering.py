@@ -12,6 +12,7 @@ from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.serving.worker.jobs import ANSWERS, SIGNATURE, Job
 from bert_keras.serving.worker.signature_outputs import compute_signature_outputs
 from bert_keras.tasks.base import Task
+from bert_keras.tasks.mask_filling_task import MaskFilling
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 
@@ -60,7 +61,8 @@ class Answering:
                 groups.setdefault(_get_group(job, made[index][1]), []).append(index)
         results = list(made)
         for indices in groups.values():
-            encoded = self._encode_together([(*made[index], jobs[index].options) for index in indices])
+            kind = jobs[indices[0]].kind
+            encoded = self._encode_together(kind, [(*made[index], jobs[index].options) for index in indices])
             for index, result in zip(indices, encoded, strict=True):
                 results[index] = result
         return results
@@ -97,7 +99,7 @@ class Answering:
         return self._predictor.with_prompt(name, text).task
 
     def _encode_together(
-        self, jobs: Sequence[tuple[Task, list, Mapping[str, object]]]
+        self, kind: str, jobs: Sequence[tuple[Task, list, Mapping[str, object]]]
     ) -> list[EncodedJob | InputError]:
         """Tokenize the examples of jobs with the same options in one call."""
         task, _, options = jobs[0]
@@ -105,12 +107,13 @@ class Answering:
         is_cut = task.window_overlap is None  # otherwise long texts are read in windows
         limit = task.max_sequence_length if is_cut and not options.get("truncate", True) else None
         encode_task = task if limit is None else dataclasses.replace(task, max_sequence_length=_UNLIMITED)
+        is_lenient = kind == SIGNATURE and isinstance(task, MaskFilling)  # as the SavedModel
         try:
-            sequences = encode_task.encode(self._tokenizer, examples)
+            sequences = (encode_task.encode_truncated if is_lenient else encode_task.encode)(self._tokenizer, examples)
         except InputError as error:
             if len(jobs) == 1:
                 return [error]
-            return [result for job in jobs for result in self._encode_together([job])]  # only the wrong one fails
+            return [result for job in jobs for result in self._encode_together(kind, [job])]  # only the wrong one fails
         results, begin, first = [], 0, 0
         is_pair_of_texts = isinstance(task, SentenceEmbedding)
         for own_task, own, _ in jobs:
@@ -125,7 +128,7 @@ def _get_group(job: Job, examples: Sequence) -> tuple:
     """Return what jobs that are tokenized together have in common; pairs and single texts are not."""
     options = job.options
     is_pair = bool(examples) and getattr(examples[0], "second_text", None) is not None
-    return options.get("prompt_name"), options.get("prompt"), options.get("truncate", True), is_pair
+    return job.kind, options.get("prompt_name"), options.get("prompt"), options.get("truncate", True), is_pair
 
 
 def _check_length(sequences: EncodedSequences, limit: int | None) -> InputError | None:

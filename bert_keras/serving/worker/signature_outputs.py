@@ -52,7 +52,8 @@ def describe_signature_outputs(task: Task, num_dimensions: int | None) -> list[T
         ]
     if isinstance(task, MaskFilling):
         types = {"tokens": "string", "token_ids": "int32", "probabilities": "float32", "texts": "string"}
-        best = [TensorSpec(name, dtype, (-1, -1, -1)) for name, dtype in types.items()]
+        shape = (-1, -1, min(task.num_best, len(task.vocabulary)))
+        best = [TensorSpec(name, dtype, shape) for name, dtype in types.items()]
         return [*best, _vector("num_masks", "int32")]
     if task.problem == "regression":
         return [TensorSpec("scores", "float32", (-1, 1)), _vector("value", "float32")]
@@ -162,9 +163,10 @@ def _compute_fillings(
     columns: dict[str, tuple[str, object, type]] = {"tokens": ("token", "", object), "texts": ("text", "", object)}
     columns |= {"token_ids": ("token_id", 0, np.int32), "probabilities": ("probability", 0.0, np.float32)}
     padded = {name: np.full(shape, padding, dtype) for name, (_, padding, dtype) in columns.items()}
-    for place, masks in enumerate(all_masks):
-        for name, (key, _, _) in columns.items():
-            padded[name][place, : len(masks)] = [[filling[key] for filling in fillings] for fillings in masks]
+    for name, (key, _, _) in columns.items():
+        for text, masks in enumerate(all_masks):
+            for mask, fillings in enumerate(masks):
+                padded[name][text, mask] = [filling[key] for filling in fillings]
     return padded | {"num_masks": num_masks}
 
 

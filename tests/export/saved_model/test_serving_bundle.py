@@ -280,7 +280,7 @@ def test_grpc_clients_print_the_answers_of_rest(model, tmp_path, monkeypatch, ca
         assert capsys.readouterr().out.splitlines() == expected
 
 
-# from tensorflow_serving/config/model_server_config.proto, file_system_storage_path_source.proto and
+# from tensorflow_serving/config/{model_server_config,file_system_storage_path_source,monitoring_config}.proto and
 # servables/tensorflow/session_bundle_config.proto: message -> field -> (number, type)
 SETTINGS = {
     "Latest": {"num_versions": (1, "uint32")},
@@ -302,6 +302,8 @@ SETTINGS = {
         "allowed_batch_sizes": (6, "repeated int64"),
         "pad_variable_length_inputs": (7, "bool"),
     },
+    "PrometheusConfig": {"enable": (1, "bool"), "path": (2, "string")},
+    "MonitoringConfig": {"prometheus_config": (1, "PrometheusConfig")},
 }
 
 
@@ -318,6 +320,9 @@ def test_server_settings_parse_and_name_the_model(model, tmp_path):
     batching = parse_settings(tmp_path / "serving/batching.config", "BatchingParameters")
     assert (batching.max_batch_size.value, batching.batch_timeout_micros.value) == (32, 2000)
     assert not batching.pad_variable_length_inputs  # otherwise the server would pad attention_mask with ones
+    prometheus = parse_settings(tmp_path / "serving/monitoring.config", "MonitoringConfig").prometheus_config
+    assert (prometheus.enable, prometheus.path) == (True, "/monitoring/prometheus/metrics")
+    assert f"localhost:8501{prometheus.path}`" in (tmp_path / "serving/README.md").read_text()
 
 
 def test_image_contains_the_files_named_in_the_settings(model, tmp_path):
@@ -326,12 +331,19 @@ def test_image_contains_the_files_named_in_the_settings(model, tmp_path):
     assert re.search(r"^ARG TF_SERVING_VERSION=\d+\.\d+\.\d+$", dockerfile, re.MULTILINE)
     assert re.search(r"^FROM tensorflow/serving:\$\{TF_SERVING_VERSION\}$", dockerfile, re.MULTILINE)
     assert re.search(r"^COPY saved_model /models/my-model$", dockerfile, re.MULTILINE)
-    for *sources, target in re.findall(r"^COPY (\S+)(?: (\S+))? (\S+)$", dockerfile, re.MULTILINE):
+    copied = set()
+    for instruction in re.findall(r"^COPY (.+)$", dockerfile, re.MULTILINE):
+        *sources, target = instruction.split()
         assert target.startswith("/models/")
-        assert all((tmp_path / source).exists() for source in sources if source)
+        assert all((tmp_path / source).exists() for source in sources)
+        copied |= {f"{target}{pathlib.Path(source).name}" for source in sources}
     assert dict(re.findall(r"^ENV (\w+)=(\S+)$", dockerfile, re.MULTILINE)) == dict.fromkeys(FAST_SAVED_MODEL, "1")
     flags = read_flags(dockerfile)
     assert flags[0] == "--model_config_file=/models/models.config"
+    assert "--monitoring_config_file=/models/monitoring.config" in flags
+    readme = (tmp_path / "serving/README.md").read_text()
+    named = re.findall(r"--\w+_file=(\S+)", " ".join(flags) + readme)
+    assert set(named) == {f"/models/{name}.config" for name in ("models", "batching", "monitoring")} <= copied
     with_bfloat16 = read_flags(dockerfile.replace('#    "--mixed', '     "--mixed'))
     assert set(with_bfloat16) - set(flags) == {"--mixed_precision=bfloat16"}
 

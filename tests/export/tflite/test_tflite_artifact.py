@@ -270,7 +270,6 @@ def test_file_with_a_wrong_graph_is_rejected(fault, quantization, references, tm
     [
         (["tflite"], {"pairs": True}, "pairs is only used by the format saved_model, and the formats are tflite"),
         (["tflite"], {"min_serving": "2.20"}, "min_serving is only used by the format saved_model"),
-        (["onnx"], {"model_name": "m"}, "model_name is only used by the format saved_model or tflite, and the formats"),
         (
             ["saved_model", "onnx"],
             {"tflite_length": 9},

@@ -27,6 +27,12 @@ export function onKey(retry) {
   });
 }
 
+function askForKey() {
+  if (!byId("key-form").hidden) return;
+  byId("key-form").hidden = false;
+  byId("key").focus();
+}
+
 // Send a request; returns its status, headers, text and milliseconds, whatever the status
 export async function send(method, path, body = null, signal = null) {
   const headers = {};
@@ -42,13 +48,14 @@ export async function send(method, path, body = null, signal = null) {
     throw new Error("The server does not answer; check that it runs, then try again.");
   }
   const milliseconds = performance.now() - begin;
-  if (response.status === 401) byId("key-form").hidden = false;
+  if (response.status === 401) askForKey();
   return { status: response.status, headers: response.headers, text, milliseconds };
 }
 
 // Send a request and return its JSON and its exchange; throws the server's sentence if the status is an error
 export async function ask(method, path, body = null, signal = null) {
   const exchange = await send(method, path, body === null ? null : JSON.stringify(body), signal);
+  if (exchange.status === 401 && apiKey === null) throw new Error(""); // the form asks for the key; that is enough
   if (exchange.status !== 200) throw new Error(readError(exchange));
   return { json: JSON.parse(exchange.text), exchange };
 }
@@ -71,18 +78,25 @@ export function makeCurl(method, path, body = null) {
   return parts.join(" \\\n  ");
 }
 
-function quote(text) { return `'${text.replaceAll("'", "'\\''")}'`; }
+function quote(text) {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
 
 export async function copyText(source, button) {
   try {
     await navigator.clipboard.writeText(source.textContent);
-  } catch { // browsers have no clipboard for pages from other hosts without TLS
+  } catch {
+    // browsers have no clipboard for pages from other hosts without TLS
     getSelection().selectAllChildren(source);
     document.execCommand("copy");
   }
   button.textContent = "Copied";
-  setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  setTimeout(() => {
+    button.textContent = "Copy";
+  }, 2000);
 }
 
+// A number with a minus sign and without "-0.00"
+export const decimal = (value, digits) => (Number(value.toFixed(digits)) || 0).toFixed(digits).replace("-", "\u2212");
 export const percent = (share) => `${(100 * share).toFixed(1)} %`;
 export const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;

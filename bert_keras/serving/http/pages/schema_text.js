@@ -2,6 +2,7 @@
 
 const STEP = "  ";
 
+// schemas: the definitions that "$ref" names
 export function describeSchema(schema, schemas, indent = "") {
   if (schema.$ref) return describeSchema(schemas[schema.$ref.split("/").pop()], schemas, indent);
   if (schema.anyOf) return [...new Set(schema.anyOf.map((one) => describeSchema(one, schemas, indent)))].join(" | ");
@@ -23,7 +24,9 @@ function describeObject(schema, schemas, indent) {
     const isRequired = schema.required?.includes(name);
     const kinds = (value.anyOf ?? [value]).filter((one) => isRequired || one.type !== "null");
     const text = describeSchema(kinds.length > 1 ? { anyOf: kinds } : kinds[0], schemas, indent + STEP);
-    return `${indent}${STEP}${name}${isRequired ? "" : "?"}: ${text}${value.description ? `  // ${value.description}` : ""}`;
+    const comment = value.description ? `  // ${value.description}` : "";
+    return `${indent}${STEP}${name}${isRequired ? "" : "?"}: ${text}${comment}`;
   });
-  return `{\n${lines.join("\n")}\n${indent}}`;
+  const title = schema.description && !indent ? `  // ${schema.description.replaceAll("\n", " ")}` : "";
+  return `{${title}\n${lines.join("\n")}\n${indent}}`;
 }

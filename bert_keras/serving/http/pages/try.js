@@ -1,13 +1,16 @@
 // The page to try the models: it sends what the user types and shows the answer.
 
 import { ask, build, byId, copyText, count, makeCurl, onKey } from "./common.js";
-import { TASKS } from "./task_views.js";
+import { listLabels, TASKS } from "./task_views.js";
 
 const DELAY = 250; // milliseconds without a key press before a request
-const PARTS = [ // of the time, with the header of each
-  ["queue", "x-queue-time"], ["tokenization", "x-tokenization-time"], ["inference", "x-inference-time"],
+// Parts of the time in the server, with the header of each
+const PARTS = [
+  ["queue", "x-queue-time"],
+  ["tokenization", "x-tokenization-time"],
+  ["inference", "x-inference-time"],
 ];
-const typed = {}; // the inputs of each task, kept when another model is chosen
+const typed = {}; // what the user has typed for each task, kept when another model is chosen
 let models = [];
 let model = null;
 let running = new AbortController();
@@ -17,14 +20,18 @@ async function start() {
   try {
     const { json } = await ask("GET", "info");
     models = keepNewest(json.models).filter((one) => one.task in TASKS);
-    byId("footer").textContent = `bert-keras ${json.version}, up to ${count(json.max_concurrent_requests, "request")} ` +
+    byId("footer").textContent =
+      `bert-keras ${json.version}, up to ${count(json.max_concurrent_requests, "request")} ` +
       `at the same time and ${count(json.max_client_batch_size, "text")} per request`;
-    if (!models.length) throw new Error("This server has no loaded model that the page can show; reload it later.");
+    if (!models.length)
+      throw new Error("This server has no loaded model that the page can show; reload the page later.");
   } catch (error) {
     showError(error.message);
     return;
   }
-  byId("model").replaceChildren(...models.map((one) => build("option", { value: one.model_id }, `${one.model_id} (${one.task})`)));
+  byId("model").replaceChildren(
+    ...models.map((one) => build("option", { value: one.model_id }, `${one.model_id} (${one.task})`)),
+  );
   byId("choice").hidden = models.length === 1;
   choose();
 }
@@ -37,29 +44,38 @@ function keepNewest(versions) {
 
 // Show the model that the address names, or the first
 async function choose() {
-  const name = decodeURIComponent(location.hash.slice(1));
-  model = models.find((one) => one.model_id === name) ?? models[0];
-  byId("model").value = model.model_id;
-  const chosen = model;
+  const chosen = models.find((one) => encodeURIComponent(one.model_id) === location.hash.slice(1)) ?? models[0];
+  byId("model").value = chosen.model_id;
   try {
-    chosen.inputs ??= (await ask("GET", `v2/models/${encodeURIComponent(chosen.model_id)}`)).json.inputs.map((one) => one.name);
+    chosen.inputs ??= await readInputNames(chosen.model_id);
   } catch (error) {
     showError(error.message);
     return;
   }
-  if (chosen !== model) return; // the user has chosen another one meanwhile
-  const task = TASKS[model.task];
-  const labels = Object.keys(Object.values(model.model_type)[0].id2label ?? {}).length;
-  byId("title").textContent = task.title;
-  byId("facts").textContent = [
-    model.model_id, `version ${model.version}`, model.engine, `up to ${count(model.max_input_length, "token")}`,
-    labels ? count(labels, "label") : null, model.model_type.embedding ? count(model.model_type.embedding.dimensions, "dimension") : null,
-  ].filter(Boolean).join(" · ");
+  if (byId("model").value !== chosen.model_id) return; // the user has chosen another one meanwhile
+  model = chosen;
   typed[model.task] ??= {};
-  byId("inputs").replaceChildren(...task.listFields(model).flatMap(makeField));
+  byId("title").textContent = TASKS[model.task].title;
+  byId("facts").textContent = listFacts().join(" · ");
+  byId("inputs").replaceChildren(...TASKS[model.task].listFields(model).flatMap(makeField));
   clear();
   byId("work").hidden = false;
   run();
+}
+
+async function readInputNames(name) {
+  const { json } = await ask("GET", `v2/models/${encodeURIComponent(name)}`);
+  return json.inputs.map((one) => one.name);
+}
+
+function listFacts() {
+  const facts = [`version ${model.version}`, model.engine, `up to ${count(model.max_input_length, "token")}`];
+  const labels = listLabels(model).length;
+  const dimensions = model.model_type.embedding?.dimensions;
+  if (models.length === 1) facts.unshift(model.model_id); // otherwise the list of models shows it
+  if (labels > 1) facts.push(count(labels, "label"));
+  if (dimensions) facts.push(count(dimensions, "dimension"));
+  return facts;
 }
 
 function makeField({ name, label, rows, choices, value }) {
@@ -84,7 +100,6 @@ async function run() {
   const { signal } = running;
   const task = TASKS[model.task];
   const inputs = readInputs();
-  Object.assign(typed[model.task], inputs);
   const bodies = task.makeBodies(inputs, model);
   if (!bodies) {
     clear();
@@ -97,7 +112,13 @@ async function run() {
     for (const body of bodies) answers.push(await ask("POST", task.path, body, signal));
     if (signal.aborted) return;
     clear();
-    byId("headline").textContent = task.show(byId("answer"), answers.map((one) => one.json), inputs, model, byId("comparison"));
+    byId("headline").textContent = task.show(
+      byId("answer"),
+      answers.map((one) => one.json),
+      inputs,
+      model,
+      byId("comparison"),
+    );
     byId("comparison").hidden = !byId("comparison").hasChildNodes();
     showTimes(answers.map((one) => one.exchange));
     byId("curl").textContent = bodies.map((body) => makeCurl("POST", task.path, JSON.stringify(body))).join("\n");
@@ -105,7 +126,7 @@ async function run() {
   } catch (error) {
     if (signal.aborted) return;
     clear();
-    showError(error.message);
+    showError(error.message, "problem");
   }
 }
 
@@ -114,12 +135,12 @@ function clear() {
   byId("headline").textContent = "";
   byId("answer").replaceChildren();
   byId("comparison").replaceChildren();
-  byId("comparison").hidden = byId("request").hidden = byId("error").hidden = true;
+  byId("comparison").hidden = byId("request").hidden = byId("error").hidden = byId("problem").hidden = true;
 }
 
-function showError(sentence) {
-  byId("error").textContent = sentence;
-  byId("error").hidden = false;
+function showError(sentence, place = "error") {
+  byId(place).textContent = sentence;
+  byId(place).hidden = !sentence;
 }
 
 // Where the time went: a bar, and the milliseconds of each part
@@ -127,25 +148,60 @@ function showTimes(exchanges) {
   const sum = (read) => exchanges.reduce((total, one) => total + read(one), 0);
   const header = (name) => sum((one) => Number(one.headers.get(name)));
   const total = header("x-total-time");
-  const roundTrip = Math.max(sum((one) => one.milliseconds), total);
+  const measured = sum((one) => one.milliseconds);
+  const roundTrip = Math.max(measured, total); // the clocks of some browsers are rounded to milliseconds
   const parts = PARTS.map(([name, key]) => [name, header(key)]);
   const known = parts.reduce((all, [, milliseconds]) => all + milliseconds, 0);
   parts.push(["rest of the server", Math.max(total - known, 0)], ["network and browser", roundTrip - total]);
-  const bar = build("div", { class: "stack", "aria-hidden": "true" }, ...parts.map((_, place) => build("span", { class: `part-${place + 1}` })));
-  parts.forEach(([, milliseconds], place) => { bar.children[place].style.flexGrow = milliseconds; });
-  const items = parts.map(([name, milliseconds], place) => build("div", {},
-    build("dt", {}, build("i", { class: `part-${place + 1}` }), name), build("dd", {}, `${milliseconds.toFixed(1)} ms`)));
+  const bar = build(
+    "div",
+    { class: "stack", "aria-hidden": "true" },
+    ...parts.map((_, place) => build("span", { class: `part-${place + 1}` })),
+  );
+  parts.forEach(([, milliseconds], place) => {
+    bar.children[place].style.flexGrow = milliseconds;
+  });
+  const items = parts.map(([name, milliseconds], place) =>
+    build(
+      "div",
+      {},
+      build("dt", {}, build("i", { class: `part-${place + 1}` }), name),
+      build("dd", {}, `${milliseconds.toFixed(1)} ms`),
+    ),
+  );
   byId("times").replaceChildren(
-    build("p", {}, build("strong", {}, `${roundTrip.toFixed(1)} ms`), ` round trip for ${count(header("x-compute-tokens"), "token")}, ` +
-      `of which ${total.toFixed(1)} ms in the server`),
-    bar, build("dl", { class: "parts" }, ...items));
+    build(
+      "p",
+      {},
+      build("strong", {}, `${roundTrip.toFixed(1)} ms`),
+      ` round trip for ${count(header("x-compute-tokens"), "token")}, ` +
+        `of which ${total.toFixed(1)} ms in the server`,
+    ),
+    bar,
+    build("dl", { class: "parts" }, ...items),
+  );
 }
 
-byId("model").addEventListener("change", () => { location.hash = encodeURIComponent(byId("model").value); });
-addEventListener("hashchange", () => { if (models.length) choose(); });
-byId("inputs").addEventListener("submit", (event) => { event.preventDefault(); run(); });
-byId("inputs").addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(run, DELAY); });
+byId("model").addEventListener("change", () => {
+  location.hash = encodeURIComponent(byId("model").value);
+});
+addEventListener("hashchange", () => {
+  if (models.length) choose();
+});
+byId("inputs").addEventListener("submit", (event) => {
+  event.preventDefault();
+  run();
+});
+byId("inputs").addEventListener("input", ({ target }) => {
+  typed[model.task][target.name] = target.value;
+  clearTimeout(timer);
+  timer = setTimeout(run, DELAY);
+});
 byId("again").addEventListener("click", run);
 byId("copy").addEventListener("click", () => copyText(byId("curl"), byId("copy")));
-onKey(() => { byId("error").hidden = true; if (models.length) run(); else start(); });
+onKey(() => {
+  clear();
+  if (model?.inputs) run();
+  else start();
+});
 start();

@@ -1,0 +1,34 @@
+"""Folders with `onnx/` and `deploy/` of tiny models."""
+
+import functools
+import pathlib
+
+import pytest
+
+from bert_keras.export.deployment.deployment_bundle import write_deployment_files
+from bert_keras.export.onnx.onnx_artifact import get_served_task
+from bert_keras.export.onnx.onnx_folder import FLOAT32, write_onnx_folder
+from bert_keras.export.runtimes.run_onnx import load
+from tests.made_once import made_once
+
+NAME = "My_Model.v2"
+
+
+@pytest.fixture(scope="session")
+def deployed(references, tmp_path_factory):
+    """Function that returns a folder with `onnx/` and `deploy/` of a kind of model named `NAME`, written once."""
+
+    def write(kind: str, out: pathlib.Path) -> None:
+        reference = references(kind)
+        task = reference.task.settings() if reference.task else None
+        write_onnx_folder(reference.model, reference.tokenizer, out / "onnx", task=task)
+        file = out / "onnx" / FLOAT32
+        write_deployment_files(
+            out / "deploy",
+            NAME,
+            signature=load(str(file))[1][""],
+            num_bytes=file.stat().st_size,
+            task=get_served_task(reference),
+        )
+
+    return lambda kind: made_once(tmp_path_factory, f"deployed.{kind}", functools.partial(write, kind))
