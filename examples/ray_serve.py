@@ -3,9 +3,9 @@
     pip install "ray[serve]" "bert-keras[onnx]"
     serve run examples.ray_serve:build artifact=$PWD/artifacts/onnx
     curl -d '{"text": "a fine film"}' localhost:8000
-    curl -d '{"text": ["Who wrote it?", "A teacher wrote it."]}' localhost:8000    # a pair of texts
 
-`artifact` is what `bk.Predictor.from_artifact` accepts. Each replica holds one model and uses one core.
+`artifact` is what `bk.Predictor.from_artifact` accepts. A request names the inputs of its task: `text`, for pairs also
+`second_text`; or `question` and `context`. Each replica holds one model and uses one core.
 """
 
 import asyncio
@@ -25,17 +25,27 @@ class Model:
         self._predictor = bk.Predictor.from_artifact(artifact, threads=1)
 
     async def __call__(self, request: Request) -> JSONResponse:
-        """Answer one text or pair, so that a wrong one does not fail its batch."""
+        """Answer a request."""
+        names = self._predictor.task.input_names
         try:
-            text = (await request.json())["text"]
-            example = self._predictor.make_example(tuple(text) if isinstance(text, list) else text)
-        except (ValueError, KeyError, TypeError) as error:  # an InputError is a ValueError
-            return JSONResponse({"error": f"expected {{'text': ...}}: {error}"}, status_code=400)
-        return JSONResponse(await self._answer(example))
+            body = await request.json()
+            example = self._predictor.make_example(tuple(body[name] for name in names))
+        except (ValueError, KeyError, TypeError):
+            return JSONResponse({"error": f"expected a JSON object with the texts {', '.join(names)}"}, 400)
+        answer = await self._answer(example)
+        return JSONResponse(answer, 400 if "error" in answer else 200)
 
     @serve.batch(max_batch_size=64, batch_wait_timeout_s=0.0)
     async def _answer(self, examples: list) -> list[dict]:
-        return await asyncio.to_thread(self._predictor, examples)  # so that the next requests are read meanwhile
+        return await asyncio.to_thread(self._answer_batch, examples)  # so that more requests can arrive meanwhile
+
+    def _answer_batch(self, examples: list) -> list[dict]:
+        try:
+            return self._predictor(examples)
+        except bk.InputError as error:
+            if len(examples) == 1:
+                return [{"error": str(error)}]
+            return [answer for example in examples for answer in self._answer_batch([example])]  # only one is wrong
 
 
 def build(arguments: dict[str, str]) -> serve.Application:
