@@ -5,6 +5,7 @@ python run_ray.py ARTIFACT PORT < REQUESTS
 
 import concurrent.futures
 import json
+import pathlib
 import sys
 import urllib.error
 import urllib.request
@@ -25,12 +26,12 @@ def ask(address: str, body: object) -> tuple[int, dict]:
 
 
 if __name__ == "__main__":
-    artifact, port = sys.argv[1:]
+    artifact, port, file = sys.argv[1:]
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     serve.start(http_options={"host": "127.0.0.1", "port": int(port)})
     serve.run(build({"artifact": artifact}))
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda body: ask(f"http://127.0.0.1:{port}/", body), json.load(sys.stdin)))
-    print(json.dumps(answers))
+    pathlib.Path(file).write_text(json.dumps(answers))
     serve.shutdown()
     ray.shutdown()

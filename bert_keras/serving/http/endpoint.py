@@ -16,7 +16,7 @@ from bert_keras.serving.models.served_version import ServedVersion
 from bert_keras.serving.settings import ServerSettings
 from bert_keras.serving.worker.jobs import Result, Timings
 
-JSON = "application/json"
+JSON, BINARY = "application/json", "application/octet-stream"
 _TIMEOUT_HEADER = b"x-request-timeout"
 
 
@@ -60,6 +60,7 @@ class Endpoint:
         statuses: the statuses of errors.
         example: a body, for the page.
         is_open: whether it can be called without the API key.
+        has_binary: whether bodies and answers can also be binary.
     """
 
     method: str
@@ -73,6 +74,7 @@ class Endpoint:
     statuses: tuple[int, ...] = ()
     example: object = None
     is_open: bool = False
+    has_binary: bool = False
 
     @property
     def is_inference(self) -> bool:

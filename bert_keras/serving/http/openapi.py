@@ -9,7 +9,7 @@ import orjson
 import pydantic
 
 from bert_keras import __version__
-from bert_keras.serving.http.endpoint import JSON, Call, Endpoint, Reply, format_plain_error
+from bert_keras.serving.http.endpoint import BINARY, JSON, Call, Endpoint, Reply, format_plain_error
 
 _STATUSES = {
     200: "the answer",
@@ -60,8 +60,8 @@ def describe_api(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         if parameters := [_describe_parameter(name) for name in re.findall(r"{(\w+)}", endpoint.path)]:
             operation["parameters"] = parameters
         if endpoint.body is not None:
-            content = {"schema": schemas[endpoint, "validation"], "example": endpoint.example}
-            operation["requestBody"] = {"required": True, "content": {JSON: content}}
+            content = {JSON: {"schema": schemas[endpoint, "validation"], "example": endpoint.example}}
+            operation["requestBody"] = {"required": True, "content": content | _describe_binary(endpoint)}
         if not endpoint.is_open:
             operation["security"] = [{}, {"key": []}]
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = operation
@@ -85,10 +85,14 @@ def _describe_answers(endpoint: Endpoint, schemas: dict) -> dict[str, Any]:
     if endpoint.answer is None:
         content = {"text/plain": {"schema": {"type": "string"}}}
     else:
-        content = {JSON: {"schema": schemas[endpoint, "serialization"]}}
+        content = {JSON: {"schema": schemas[endpoint, "serialization"]}, **_describe_binary(endpoint)}
     error = {JSON: {"schema": {"type": "object"}}}
     answers = {"200": {"description": _STATUSES[200], "content": content}}
     return answers | {str(one): {"description": _STATUSES[one], "content": error} for one in sorted(endpoint.statuses)}
+
+
+def _describe_binary(endpoint: Endpoint) -> dict[str, Any]:
+    return {BINARY: {"schema": {"type": "string", "format": "binary"}}} if endpoint.has_binary else {}
 
 
 def _describe_parameter(name: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from bert_keras import __version__
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.serving.errors import Reason, ServingError
-from bert_keras.serving.http.endpoint import Call, Endpoint, Reply, format_plain_error, make_json_reply
+from bert_keras.serving.http.endpoint import BINARY, Call, Endpoint, Reply, format_plain_error, make_json_reply
 from bert_keras.serving.http.json_errors import ListOf
 from bert_keras.serving.messages.tensors import decode_raw_tensor, encode_infer_tensor
 from bert_keras.serving.protocols.signatures import choose_signature, get_specs, run_signature
@@ -105,6 +105,7 @@ def make_open_inference_endpoints(is_ready: Any) -> list[Endpoint]:
                 InferAnswer,
                 STATUSES,
                 example,
+                has_binary=True,
             )
             for place in places
         ),
@@ -239,9 +240,7 @@ def _make_reply(
     if not chunks:
         return reply
     length = str(len(reply.body)).encode()
-    return Reply(
-        b"".join([reply.body, *chunks]), content_type="application/octet-stream", headers=((_JSON_LENGTH, length),)
-    )
+    return Reply(b"".join([reply.body, *chunks]), content_type=BINARY, headers=((_JSON_LENGTH, length),))
 
 
 async def _describe_model(call: Call) -> Reply:
