@@ -15,7 +15,6 @@ SERVER_PACKAGES = (
     "protobuf>=6.31,<8",
     "pydantic>=2.10,<3",
     "rich>=13",
-    "scipy>=1.13,<2",
     "starlette>=0.45,<2",
     "uvicorn>=0.34,<1",
     "uvloop>=0.21,<1",

@@ -328,6 +328,7 @@ def _describe_version(version: ServedVersion) -> dict[str, object]:
     return {
         "model_type": {kind: details if facts["task"] != "embed" else {"dimensions": facts["dimensions"]}},
         "task": facts["task"],
+        "input_names": facts["input_names"],
         "engine": facts["engine"],
         "max_input_length": facts["max_sequence_length"],
         "prompts": facts["prompts"],
