@@ -151,8 +151,8 @@ KSERVE = """\
 # in place of "$server_image" below; upload the content of onnx/ and fill in storageUri. Then:
 #     kubectl apply -f deploy/kserve.yaml
 #
-# The runtime serves every model that bert-keras exported; apply it once per namespace. KServe's own runtime for
-# TensorFlow is TensorFlow Serving 2.6.2, which cannot load the SavedModels of this package.
+# The runtime serves all models that bert-keras exported: a second one needs its InferenceService only. KServe's own
+# runtime for TensorFlow is TensorFlow Serving 2.6.2, which cannot load the SavedModels of this package.
 apiVersion: serving.kserve.io/v1alpha1
 kind: ServingRuntime
 metadata:
@@ -184,12 +184,6 @@ spec:
           valueFrom:
             resourceFieldRef:
               resource: requests.cpu
-      resources:
-        requests:
-          cpu: "2"
-          memory: $memory
-        limits:
-          memory: $memory
       readinessProbe:
         httpGet: {path: /health/ready, port: 8080}
         periodSeconds: 5
@@ -227,5 +221,11 @@ spec:
         name: bert-keras
       protocolVersion: v2
       storageUri: s3://BUCKET/$dns_name  # FILL IN: the content of onnx/, at s3://, gs://, https:// or pvc://
+      resources:
+        requests:
+          cpu: "2"
+          memory: $memory
+        limits:
+          memory: $memory
       # For gRPC set protocolVersion to grpc-v2 and add:  ports: [{name: h2c, containerPort: 9000, protocol: TCP}]
 """

@@ -29,7 +29,7 @@ TEXTS = [
 
 
 @pytest.fixture(scope="session")
-def make_model(tmp_path_factory):
+def make_kind(tmp_path_factory):
     """Function that builds the model of a kind and returns it with its tokenizer and its task."""
     tokenizer = bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS], max_sequence_length=LENGTH)
     config = bk.BertConfig(
@@ -54,22 +54,22 @@ def make_model(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def make_artifacts(make_model, tmp_path_factory):
+def make_artifacts(make_kind, tmp_path_factory):
     """Function that returns the ONNX folder of a kind of model, written once. Copy it before changing it."""
 
     def write(kind: str, path: pathlib.Path) -> None:
-        model, tokenizer, task = make_model(kind)
+        model, tokenizer, task = make_kind(kind)
         write_onnx_folder(model, tokenizer, path, task=task and task.settings())
 
     return lambda kind: made_once(tmp_path_factory, f"served.{kind}", functools.partial(write, kind))
 
 
 @pytest.fixture(scope="session")
-def saved_model_folders(make_model, tmp_path_factory):
+def saved_model_folders(make_kind, tmp_path_factory):
     """Function that returns the folder of a kind's SavedModel, written once. Copy it before changing it."""
 
     def write(kind: str, path: pathlib.Path) -> None:
-        write_saved_model(*make_model(kind), path)
+        write_saved_model(*make_kind(kind), path)
 
     # the same name as in tests/export, whose models are the same
     return lambda kind: made_once(tmp_path_factory, f"{kind}.saved_model", functools.partial(write, kind))

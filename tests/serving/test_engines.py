@@ -22,13 +22,13 @@ SOAK_SECONDS = 150  # per engine, after half as long to become steady
 
 
 @pytest.fixture
-def model(request, artifacts, make_model, tmp_path_factory):
+def model(request, artifacts, make_kind, tmp_path_factory):
     """The folder of a classifier that an engine runs."""
     engine = request.param
     if engine in ("onnxruntime", "openvino"):
         return engine, artifacts["classifier"]
     return engine, made_once(
-        tmp_path_factory, f"served.{engine}", functools.partial(write_model, *make_model("classifier"), engine)
+        tmp_path_factory, f"served.{engine}", functools.partial(write_model, *make_kind("classifier"), engine)
     )
 
 

@@ -6,14 +6,19 @@ https://www.tensorflow.org/tfx/serving/api_rest
 import base64
 import json
 import re
+import shutil
 
 import httpx
 import numpy as np
 import pytest
 
+import bert_keras as bk
+from bert_keras.export.description import write_description
 from bert_keras.export.saved_model.serving_bundle import build_rest_request, write_serving_files
+from bert_keras.tasks.engines.artifact_files import DESCRIPTION
 
 from .conftest import KINDS
+from .running_server import RunningServer
 from .signature_inputs import assert_same_outputs, make_ids, make_inputs
 
 ROWS = [["the cat sat", "on a mat"], ["dog", ""]]
@@ -21,6 +26,7 @@ TEXTS = [row[0] for row in ROWS]
 B64 = [{"b64": base64.b64encode(text.encode()).decode()} for text in TEXTS]
 PREDICT, CLASSIFY = "/v1/models/classifier:predict", "/v1/models/classifier:classify"
 PREDICT_PAIRS = "/v1/models/pair_classifier:predict"
+ENGINE_KINDS = ("windowed_classifier", "token_classifier", "null_answerer")
 IDS = {name: values.tolist() for name, values in make_ids().items()}
 
 
@@ -55,6 +61,36 @@ def test_outputs_are_those_of_the_saved_model(server, saved_models, kind, signat
     expected = saved_models(kind)(signature, inputs)
     answer = post(server, f"/v1/models/{kind}:predict", build_rest_request(signature, inputs))
     assert_same_outputs(read_outputs(answer["outputs"], expected), expected)
+
+
+@pytest.fixture(scope="module")
+def start_engine(make_kind, saved_model_folders, tmp_path_factory):
+    """Function that returns a server of the SavedModels or the checkpoints of some kinds."""
+
+    def start(engine):
+        folders = {}
+        for kind in ENGINE_KINDS:
+            folders[kind] = tmp_path_factory.mktemp(engine) / kind
+            model, tokenizer, task = make_kind(kind)
+            if engine == "keras":
+                bk.save(model, tokenizer, folders[kind], task=task.settings())
+            else:
+                shutil.copytree(saved_model_folders(kind), folders[kind])
+                write_description(model, tokenizer, folders[kind] / DESCRIPTION, task=task.settings())
+        return RunningServer(folders, "--engine", engine, "--threads", "1", "--no-grpc")
+
+    return start
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["tensorflow", "keras"])
+def test_other_engines_have_the_outputs_of_the_saved_model(start_engine, saved_models, engine):
+    with start_engine(engine) as server:
+        for kind in ENGINE_KINDS:
+            for signature, inputs in (("serving_default", make_inputs(kind)), ("ids", make_ids())):
+                expected = saved_models(kind)(signature, inputs)
+                answer = post(server, f"/v1/models/{kind}:predict", build_rest_request(signature, inputs))
+                assert_same_outputs(read_outputs(answer["outputs"], expected), expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -47,6 +47,7 @@ _OPTIONS_OF_SETTINGS = {
     "examples": "eval",
     "calibration": "calibrate",
 }  # where the names differ
+_GUIDES = {"saved_model": "serving", "onnx": "deploy"}  # format: the folder with the commands to serve it
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -148,6 +149,9 @@ def run(arguments: argparse.Namespace) -> None:
     tables = [*format_parity_table(reports).split("\n"), *format_scores(reports), *format_not_carried_over(reports)]
     tables += format_tokenizer_differences(reports)
     lines = [*tables, f"wrote {arguments.out}: each artifact was compared with the checkpoint in a fresh process"]
+    guides = [arguments.out / folder / "README.md" for kind, folder in _GUIDES.items() if kind in arguments.to]
+    if guides:
+        lines.append(f"commands to serve it: {', '.join(map(str, guides))}")
     print_result(lines, {"out": str(arguments.out), **parity}, as_json=arguments.json)
 
 

@@ -103,9 +103,7 @@ def _start(models: list[ModelSettings], settings: ServerSettings, arguments: arg
         if arguments.json:
             print_json(format_json(ports))
         scheme = "http" if settings.tls_certificate is None else "https"
-        print_line(
-            f"  ready: {scheme}://{settings.host}:{ports['http']}/" + _describe_grpc(settings, ports["grpc"])
-        )
+        print_line(f"  ready: {scheme}://{settings.host}:{ports['http']}/" + _describe_grpc(settings, ports["grpc"]))
 
     serve(models, settings, log=lambda line: print_line(f"  {line}"), on_ready=report)
     print_line("stopped")

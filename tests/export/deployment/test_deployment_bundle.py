@@ -11,6 +11,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.errors import InputError
 from bert_keras.export.deployment.deployment_bundle import make_dns_name, write_deployment_files
+from tests.commands import run_cli
 from tests.export.conftest import KINDS
 from tests.export.deployment.conftest import NAME
 from tests.marks import slow_except
@@ -130,3 +131,13 @@ def test_export_writes_deploy_with_the_name_of_the_model(references, tmp_path):
     bk.export_model(tmp_path / "classifier", tmp_path / "out", formats=["onnx"], overwrite=True)
     assert (tmp_path / "out/deploy/triton/classifier/1/model.py").is_file()
     assert not (tmp_path / "out/deploy/triton/bunt").exists()
+
+
+@pytest.mark.slow
+def test_command_names_the_readme(references, tmp_path):
+    reference = references("encoder")
+    bk.save(reference.model, reference.tokenizer, tmp_path / "encoder")
+    done = run_cli("export", "encoder", "out", "--to", "onnx", "--model-name", "bunt", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "commands to serve it: out/deploy/README.md" in done.stdout + done.stderr
+    assert (tmp_path / "out/deploy/README.md").read_text("utf-8").startswith("# Deploying bunt\n")

@@ -1,7 +1,7 @@
 """`kubernetes.yaml` against the schemas of Kubernetes, and the commands in both manifests against the server's options.
 
-KServe's objects have no schema on PyPI. The models of the package kserve 0.21 read `kserve.yaml` and wrote it again
-without a change.
+KServe's objects have no schema on PyPI. The models of the package kserve 0.21 read `kserve.yaml` of seven kinds of models
+and wrote it again without a change, except that they added an empty `name` of the container.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def kserve(deployed):
     return read_objects(deployed("classifier") / "deploy/kserve.yaml")
 
 
-def parse_command(container: dict, name: str = NAME) -> argparse.Namespace:
+def parse_command(container: dict, resources: dict, name: str = NAME) -> argparse.Namespace:
     """Parse the command of a container as `bert-keras serve` does, after Kubernetes has filled in variables."""
     assert container["command"] == ["bert-keras", "serve"]
     cores = container["env"][0]
@@ -45,7 +45,7 @@ def parse_command(container: dict, name: str = NAME) -> argparse.Namespace:
     serve.add_arguments(parser)
     return parser.parse_args(
         [
-            word.replace("$(CORES)", container["resources"]["requests"]["cpu"]).replace("{{.Name}}", name)
+            word.replace("$(CORES)", resources["requests"]["cpu"]).replace("{{.Name}}", name)
             for word in container["args"]
         ]
     )
@@ -85,7 +85,7 @@ def test_objects_refer_to_each_other(objects):
 def test_container_runs_the_server_with_one_batch_per_requested_core(objects):
     pod = objects["Deployment"]["spec"]["template"]["spec"]
     [container] = pod["containers"]
-    arguments = parse_command(container)
+    arguments = parse_command(container, container["resources"])
     assert (arguments.host, arguments.model) == ("0.0.0.0", [f"{NAME}=/models/{NAME}"])
     assert (arguments.threads, arguments.instances) == (1, 2)
     assert (arguments.port, arguments.grpc_port) == (8501, 8500)
@@ -144,7 +144,9 @@ def test_container_of_kserve_serves_the_mounted_model_at_its_ports(kserve):
     spec = kserve["ServingRuntime"]["spec"]
     [container] = spec["containers"]
     assert container["name"] == "kserve-container"
-    arguments = parse_command(container, DNS_NAME)
+    resources = kserve["InferenceService"]["spec"]["predictor"]["model"]["resources"]
+    assert resources["requests"]["memory"] == resources["limits"]["memory"] == "1Gi"
+    arguments = parse_command(container, resources, DNS_NAME)
     assert arguments.model == [f"{DNS_NAME}=/mnt/models"]
     assert (arguments.host, arguments.port, arguments.grpc_port) == ("0.0.0.0", 8080, 9000)
     assert (arguments.threads, arguments.instances) == (1, 2)
