@@ -33,6 +33,7 @@ class OnnxruntimeEngine(ArtifactEngine):
     def __init__(
         self, path: str | os.PathLike, wanted: Sequence[str], *, threads: int | None = None, instances: int = 1
     ):
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # from 1.29 on, onnxruntime sends usage data by default
         try:
             import onnxruntime
         except ImportError:
