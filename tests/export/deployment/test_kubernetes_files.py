@@ -1,7 +1,7 @@
 """`kubernetes.yaml` against the schemas of Kubernetes, and the commands in both manifests against the server's options.
 
-KServe's objects have no schema on PyPI. The models of the package kserve 0.21 read `kserve.yaml` of seven kinds of models
-and wrote it again without a change, except that they added an empty `name` of the container.
+KServe's objects have no schema on PyPI. The models of the package kserve 0.21 read `kserve.yaml` of eight kinds of
+models and wrote it again without a change, except that they added an empty `name` of the container.
 """
 
 import argparse
