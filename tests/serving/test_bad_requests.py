@@ -1,5 +1,6 @@
-"""Requests that no client should send get a status 4xx with one sentence, and the server goes on."""
+"""Requests that no client should send get a status 4xx with one sentence, and the server continues to answer."""
 
+import gzip
 import json
 import re
 import socket
@@ -25,6 +26,7 @@ POSTS = (
     "/v1/models/regression:regress",
     "/v2/models/classifier/infer",
 )
+BODY = b'{"text": "the cat"}'
 NOT_JSON = {
     "empty": b"",
     "a form": b"text=a",
@@ -139,6 +141,24 @@ def test_content_type_is_ignored(server, content_type):
     assert answer.status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("encoding", "body", "status", "message"),
+    [
+        ("gzip", BODY, 400, "the body is not complete gzip"),
+        ("gzip", gzip.compress(BODY)[:-9], 400, "the body is not complete gzip"),
+        ("gzip", b"", 400, "the body is not complete gzip"),
+        ("br", BODY, 400, "content-encoding is 'br'; expected gzip, deflate, or no such header"),
+        ("gzip", gzip.compress(bytes(50_000_000)), 413, "has more than 200,000 bytes"),  # 49 kB that become 50 MB
+        ("gzip", gzip.compress(b"{}"), 400, "text is missing"),
+    ],
+    ids=["not compressed", "cut", "empty", "another encoding", "a bomb", "wrong content"],
+)
+def test_compressed_bodies(server, encoding, body, status, message):
+    answer = httpx.post(f"{server.url}/tag", content=body, headers={"content-encoding": encoding}, timeout=60)
+    assert_refused(answer, status)
+    assert message in find_sentence(answer)
+
+
 def test_wrong_methods(server):
     for path, method in (("/classify", "GET"), ("/v1/models/classifier:predict", "PUT"), ("/health", "POST")):
         answer = httpx.request(method, server.url + path, timeout=60)
@@ -159,9 +179,6 @@ def send(server, data):
         except ConnectionResetError:
             pass
         return received
-
-
-BODY = b'{"text": "the cat"}'
 
 
 @pytest.mark.parametrize(

@@ -223,7 +223,7 @@ def test_model_status(versions_channel):
         ("classifier", {"text": [1]}, {}, "INVALID_ARGUMENT", "text has the type int32; expected strings"),
         ("classifier", {"text": [TEXTS]}, {}, "INVALID_ARGUMENT", "text has the shape [1, 3]; expected (B,)"),
         ("classifier", {"text": TEXTS}, {"output_filter": ["x"]}, "INVALID_ARGUMENT", "has no output x; expected"),
-        ("classifier", {"text": TEXTS}, {"output_filter": ["label"] * 2}, "INVALID_ARGUMENT", "not all different"),
+        ("classifier", {"text": TEXTS}, {"output_filter": ["label"] * 2}, "INVALID_ARGUMENT", "each output once"),
         ("pair_classifier", {"text": TEXTS, "second_text": ["a"]}, {}, "INVALID_ARGUMENT", "different lengths"),
         ("classifier", {"input_ids": [[99]]}, {"signature": "ids"}, "INVALID_ARGUMENT", "expected 0 to"),
         ("classifier", {"input_ids": [[1.5]]}, {"signature": "ids"}, "INVALID_ARGUMENT", "expected integers"),

@@ -10,6 +10,7 @@ import orjson
 import pydantic
 
 from bert_keras.serving.errors import Reason, ServingError
+from bert_keras.serving.http.compression import decompress
 from bert_keras.serving.http.json_errors import describe_validation_error
 from bert_keras.serving.models.repository import ModelRepository
 from bert_keras.serving.models.served_version import ServedVersion
@@ -120,21 +121,26 @@ class Call:
         return get_header(self._scope, name)
 
     async def read_body(self) -> None:
-        """Read the body.
+        """Read the body, and decompress it if it is compressed.
 
         Raises:
-            ServingError: it is too large, or comes too slowly.
+            ServingError: it is too large or damaged, or comes too slowly.
             ClientLeftError: the client has left.
         """
         self.body, is_complete = await self._read_chunk(0)
-        if is_complete:
-            return
-        try:
-            self.body = await asyncio.wait_for(self._read_rest(self.body), self.settings.timeout)
-        except asyncio.TimeoutError:  # not an alias of TimeoutError in Python 3.10
-            raise ServingError(
-                Reason.EXPIRED_BODY, f"the request did not arrive within {self.settings.timeout:g} s; send it faster"
-            ) from None
+        if not is_complete:
+            try:
+                self.body = await asyncio.wait_for(self._read_rest(self.body), self.settings.timeout)
+            except asyncio.TimeoutError:  # not an alias of TimeoutError in Python 3.10
+                raise ServingError(
+                    Reason.EXPIRED_BODY,
+                    f"the request did not arrive within {self.settings.timeout:g} s; send it faster",
+                ) from None
+        encoding = self.get_header(b"content-encoding")
+        if encoding and encoding.lower() != "identity":
+            limit = self.settings.max_payload
+            self.body = decompress(self.body, encoding.lower(), limit)
+            check_payload(len(self.body), limit)
 
     async def _read_rest(self, first: bytes) -> bytes:
         chunks, size, is_complete = [first], len(first), False

@@ -71,7 +71,6 @@ async def run_signature(
     input_specs, output_specs = get_specs(version, signature)
     known = [spec.name for spec in output_specs]
     _check_names("output", wanted, known, version.name)
-    _check_unique(wanted)
     names = [spec.name for spec in input_specs]
     _check_names("input", inputs, names, version.name)
     if signature == SERVING_DEFAULT:
@@ -100,13 +99,6 @@ def _check_names(kind: str, given: Sequence[str] | Mapping, known: Sequence[str]
         raise ServingError(
             Reason.INVALID,
             f"{model} has no {kind} {format_names(wrong)}; expected {', '.join(known)}: correct the name",
-        )
-
-
-def _check_unique(wanted: Sequence[str]) -> None:
-    if len(set(wanted)) < len(wanted):
-        raise ServingError(
-            Reason.INVALID, f"the outputs {format_names(wanted)} are not all different; expected each once"
         )
 
 

@@ -3,12 +3,13 @@
 https://github.com/tensorflow/serving/tree/master/tensorflow_serving/apis
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import grpc
 from google.protobuf.message import Message
 
+from bert_keras.checks import quote
 from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.messages import tensorflow_serving as messages
 from bert_keras.serving.messages.tensors import decode_tensor_proto, encode_tensor_proto
@@ -36,6 +37,7 @@ class PredictionService:
         async with grpc_call(self._server, "grpc Predict", request, context) as call:
             version = find_version(call, request.model_spec)
             signature = request.model_spec.signature_name or SERVING_DEFAULT
+            _check_unique(request.output_filter)
             inputs = {
                 name: decode_tensor_proto(proto, source=f"the input {name!r}") for name, proto in request.inputs.items()
             }
@@ -122,6 +124,11 @@ def find_version(call: GrpcCall, spec: Message) -> ServedVersion:
     if not spec.name:
         raise ServingError(Reason.INVALID, "model_spec has no name; expected that of a model: set it")
     return call.repository.get(spec.name, _read_version(spec), spec.version_label or None)
+
+
+def _check_unique(names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        raise ServingError(Reason.INVALID, f"output_filter is {quote(list(names))}; expected each output once")
 
 
 def _read_version(spec: Message) -> int | None:
