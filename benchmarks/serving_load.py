@@ -18,7 +18,7 @@ where these data sets are missing; --texts FILE gives others, one per line. Requ
     tei         {"inputs": "TEXT"}, or a list of several                to /embed
     tei-predict {"inputs": "TEXT"}, or [["TEXT"], ...] for several      to /predict
     openai      {"input": "TEXT", "model": "bert"}, or a list           to /v1/embeddings
-    oip         {"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["TEXT"]}]}
+    oip         {"inputs": [{"name": "text", "shape": [1, 1], "datatype": "BYTES", "data": ["TEXT"]}]}
                                                                         to /v2/models/NAME/infer
 """
 
@@ -44,7 +44,7 @@ PROTOCOLS: dict[str, Callable[[Sequence[str]], dict]] = {
     "tei": lambda texts: {"inputs": texts[0] if len(texts) == 1 else texts},
     "tei-predict": lambda texts: {"inputs": texts[0] if len(texts) == 1 else [[text] for text in texts]},
     "openai": lambda texts: {"input": texts[0] if len(texts) == 1 else texts, "model": "bert"},
-    "oip": lambda texts: {"inputs": [{"name": "text", "shape": [len(texts)], "datatype": "BYTES", "data": texts}]},
+    "oip": lambda texts: {"inputs": [{"name": "text", "shape": [len(texts), 1], "datatype": "BYTES", "data": texts}]},
 }
 
 

@@ -328,7 +328,7 @@ def test_bodies_follow_the_protocol():
         "tei": [{"inputs": ["a", 'b"']}],
         "tei-predict": [{"inputs": [["a"], ['b"']]}],
         "openai": [{"input": ["a", 'b"'], "model": "bert"}],
-        "oip": [{"inputs": [{"name": "text", "shape": [2], "datatype": "BYTES", "data": ["a", 'b"']}]}],
+        "oip": [{"inputs": [{"name": "text", "shape": [2, 1], "datatype": "BYTES", "data": ["a", 'b"']}]}],
     }
     assert json.loads(serving_load.make_bodies("tei", ["a"])[0]) == {"inputs": "a"}
     template = '{"x": {text}, "all": {texts}}'
