@@ -1,4 +1,4 @@
-"""Measure `bert-keras serve`: throughput beside other servers, overload, changes of versions, and a long run.
+"""Measure `bert-keras serve`: throughput compared with other servers, overload, changes of versions, and a long run.
 
     python -m benchmarks.serving compare --artifact FILE.onnx --checkpoint CHECKPOINT --peers-python PYTHON \\
         [--triton REPOSITORY --triton-packages SITE_PACKAGES] [--rounds 3]
@@ -12,7 +12,7 @@ make the environments of the others. The texts are those of `serving_load.py`, o
 runs on the same machine.
 
 compare: each round starts each server in turn and sends requests of 32 clients, each of which waits for its answer.
-bulk: texts/s of the same requests beside `Predictor` on all texts at once, the most that the engine can do.
+bulk: texts/s of the same requests compared with `Predictor` on all texts at once, the most that the engine can do.
 overload: requests arrive at ten times the rate that the server can answer.
 versions: requests arrive at half that rate, first without changes, then while versions appear one after the other.
 soak: half that rate for a long time; memory, threads and open files of all processes at the beginning and at the end.

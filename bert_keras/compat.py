@@ -7,6 +7,7 @@ release in which it was last found. `tests/test_compat.py` uses every entry, so 
 import dataclasses
 import importlib
 import importlib.metadata
+import os
 import sys
 import types
 from typing import Any
@@ -65,6 +66,19 @@ TFLITE_CONVERTER_ERROR = InternalName(
     "2.21.0",
     "tf.lite.TFLiteConverter.convert raises it for operators that TFLite lacks; its only base class is Exception.",
 )
+
+
+def import_onnxruntime() -> types.ModuleType:
+    """Import onnxruntime without its usage data.
+
+    From 1.29 on, the packages for Linux send usage data by default (onnxruntime's pull request 27379), and write it to
+    `~/.cache/Microsoft` before. The variable is read when the first session is created.
+
+    Raises:
+        ImportError: onnxruntime is not installed.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    return importlib.import_module("onnxruntime")
 
 
 def import_openvino() -> types.ModuleType:

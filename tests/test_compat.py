@@ -105,3 +105,32 @@ def test_openvino_is_imported_without_its_telemetry():
     hidden = "from bert_keras.compat import import_openvino\nimport_openvino().Core()"
     assert list_openvino_modules(hidden) == ["openvino"]
     assert list_openvino_modules(f"{hidden}\nimport openvino_telemetry") == ["openvino", "openvino_telemetry"]
+
+
+def write_one_node(path):
+    """Write an ONNX file that returns its input."""
+    import onnx
+
+    info = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in ("a", "b")]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["a"], ["b"])], "one", info[:1], info[1:])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, path)
+
+
+def list_written(home, importing, model):
+    """Return the files that onnxruntime writes to the home folder when it opens a model, in a new process."""
+    home.mkdir()
+    code = f"{importing}\nonnxruntime.InferenceSession({str(model)!r}, providers=['CPUExecutionProvider'])"
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    environment |= {"HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "TMPDIR": str(home)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    return [path for path in home.rglob("*") if path.is_file()]
+
+
+def test_onnxruntime_collects_no_usage_data(tmp_path):
+    write_one_node(tmp_path / "one.onnx")
+    release = tuple(map(int, importlib.metadata.version("onnxruntime").split(".")[:2]))
+    usual = list_written(tmp_path / "usual", "import onnxruntime", tmp_path / "one.onnx")
+    assert bool(usual) == (release >= (1, 29) and sys.platform == "linux"), usual  # so it is still needed
+    ours = "from bert_keras.compat import import_onnxruntime\nonnxruntime = import_onnxruntime()"
+    assert list_written(tmp_path / "ours", ours, tmp_path / "one.onnx") == []

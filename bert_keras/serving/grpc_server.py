@@ -4,7 +4,6 @@ import grpc
 from google.protobuf.message import Message
 
 from bert_keras.errors import InputError
-from bert_keras.serving.http.application import Server
 from bert_keras.serving.messages.health import HEALTH_METHODS, HEALTH_SERVICE, HealthCheckResponse
 from bert_keras.serving.messages.open_inference import INFERENCE_METHODS, INFERENCE_SERVICE
 from bert_keras.serving.messages.services import make_generic_handler
@@ -16,6 +15,7 @@ from bert_keras.serving.messages.tensorflow_serving import (
 )
 from bert_keras.serving.protocols.open_inference_grpc import InferenceService
 from bert_keras.serving.protocols.tensorflow_serving_grpc import ModelService, PredictionService
+from bert_keras.serving.server_state import ServerState
 
 _SERVING, _NOT_SERVING = 1, 2
 
@@ -23,7 +23,7 @@ _SERVING, _NOT_SERVING = 1, 2
 class _Health:
     """Implementation of grpc.health.v1.Health."""
 
-    def __init__(self, server: Server):
+    def __init__(self, server: ServerState):
         self._server = server
 
     async def check(self, request: Message, context: grpc.aio.ServicerContext) -> Message:
@@ -31,7 +31,7 @@ class _Health:
         return HealthCheckResponse(status=_SERVING if self._server.is_ready else _NOT_SERVING)
 
 
-async def start_grpc_server(server: Server) -> tuple[grpc.aio.Server, int]:
+async def start_grpc_server(server: ServerState) -> tuple[grpc.aio.Server, int]:
     """Start the server and return it with its port.
 
     Raises:
@@ -52,11 +52,8 @@ async def start_grpc_server(server: Server) -> tuple[grpc.aio.Server, int]:
             make_generic_handler(HEALTH_SERVICE, HEALTH_METHODS, _Health(server)),
         ]
     )
-    address = (
-        f"{settings.host}:{settings.grpc_port}"
-        if ":" not in settings.host
-        else f"[{settings.host}]:{settings.grpc_port}"
-    )
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = f"{host}:{settings.grpc_port}"
     try:
         if settings.tls_certificate is None:
             port = running.add_insecure_port(address)

@@ -37,7 +37,7 @@ class ServerMetrics:
         self._tokens = Counter("bert_keras_tokens", "tokens of requests", ["model"], registry=registry)
         self._started = Gauge("bert_keras_start_time_seconds", "start of the server, Unix time", registry=registry)
         self._started.set(time.time())
-        self._children: dict[object, object] = {}  # of metrics with labels; looking them up takes 2 us each
+        self._children: dict[object, object] = {}  # metrics by their labels, because `labels()` checks them each time
 
     def add_gauge(
         self, name: str, text: str, read: Callable[[], Iterable[tuple[tuple[str, ...], float]]], *labels: str

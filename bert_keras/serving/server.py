@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import uvicorn
 
 from bert_keras.errors import InputError
-from bert_keras.serving.http.application import Server, make_application
+from bert_keras.serving.http.application import make_application
 from bert_keras.serving.http.endpoint import Endpoint
 from bert_keras.serving.http.health import add_gauges, make_health_endpoints
 from bert_keras.serving.http.openapi import make_openapi_endpoint
@@ -21,6 +21,7 @@ from bert_keras.serving.protocols.openai_embeddings import make_openai_endpoints
 from bert_keras.serving.protocols.tasks import make_task_endpoints
 from bert_keras.serving.protocols.tensorflow_serving_rest import make_tensorflow_serving_endpoints
 from bert_keras.serving.protocols.text_embeddings_inference import make_tei_endpoints
+from bert_keras.serving.server_state import ServerState
 from bert_keras.serving.settings import ServerSettings
 
 _BACKLOG = 4096  # connections that wait to be accepted
@@ -52,7 +53,7 @@ def serve(
         loop.close()
 
 
-def make_endpoints(server: Server) -> list[Endpoint]:
+def make_endpoints(server: ServerState) -> list[Endpoint]:
     """Return everything that clients can call over HTTP, the most frequent first."""
     endpoints = [
         *make_task_endpoints(),
@@ -77,7 +78,7 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     repository = ModelRepository(list(models), log)
-    server = Server(repository, settings, log)
+    server = ServerState(repository, settings, log)
     add_gauges(server)
     listener = _listen(settings)
     try:
@@ -101,7 +102,7 @@ async def _serve(
 
 
 async def _answer(
-    server: Server, listener: socket.socket, stop: asyncio.Event, on_ready: Callable[[dict[str, int | None]], None]
+    server: ServerState, listener: socket.socket, stop: asyncio.Event, on_ready: Callable[[dict[str, int | None]], None]
 ) -> None:
     """Answer requests until `stop` is set, then finish those that run."""
     settings = server.settings
@@ -121,13 +122,13 @@ async def _answer(
             backlog=_BACKLOG,
         )
     )
-    answering = asyncio.ensure_future(http.serve(sockets=[listener]))
-    watching = asyncio.ensure_future(server.repository.watch(settings.poll_seconds))
     grpc_server, grpc_port = None, None
-    if settings.grpc_port is not None:
+    if settings.grpc_port is not None:  # first, because its port may be taken
         from bert_keras.serving.grpc_server import start_grpc_server
 
         grpc_server, grpc_port = await start_grpc_server(server)
+    answering = asyncio.ensure_future(http.serve(sockets=[listener]))
+    watching = asyncio.ensure_future(server.repository.watch(settings.poll_seconds))
     on_ready({"http": listener.getsockname()[1], "grpc": grpc_port})
     await stop.wait()
     server.log("stopping: no new requests; those that run are finished")

@@ -44,6 +44,22 @@ class MaskFilling(Task):
     example_class: ClassVar[type] = str
     is_token_level: ClassVar[bool] = True
 
+    @classmethod
+    def for_model(
+        cls, model: str, max_sequence_length: int, vocabulary: Sequence[str], text_length: int | None
+    ) -> "MaskFilling | None":
+        """Return the task of a model; None if it is not a masked LM.
+
+        Args:
+            model: the name of its class.
+            max_sequence_length: the longest sequence that it accepts, in tokens.
+            vocabulary: the tokens in the order of their ids.
+            text_length: the length at which its tokenizer cuts texts, in tokens; None: unlimited.
+        """
+        if model != cls.model_class:
+            return None
+        return cls(min(max_sequence_length, text_length or max_sequence_length), vocabulary=tuple(vocabulary))
+
     @property
     def main_score(self) -> str:
         """Accuracy at masked positions, which `bert-keras evaluate` computes on records."""

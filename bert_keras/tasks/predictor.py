@@ -265,11 +265,13 @@ class Predictor:
 
 def _read_mask_filling(checkpoint: Checkpoint) -> MaskFilling | None:
     """Return the task of a masked LM, which stores none; None for other models."""
-    if checkpoint.model != MaskFilling.model_class:
-        return None
     settings = checkpoint.tokenizer_settings
-    length = checkpoint.config.max_sequence_length
-    return MaskFilling(min(length, settings.get("max_sequence_length") or length), vocabulary=settings["vocabulary"])
+    return MaskFilling.for_model(
+        checkpoint.model,
+        checkpoint.config.max_sequence_length,
+        settings["vocabulary"],
+        settings.get("max_sequence_length"),
+    )
 
 
 def _scale_progress(progress: Callable[[int], None], num_before: int, number: int) -> Callable[[int, int], None]:

@@ -133,6 +133,19 @@ class TokenClassification(Task):
         ends = np.cumsum([len(sentence.words) for sentence in examples])
         return np.split(probabilities, ends[:-1])
 
+    def find_word_ranges(self, sequences: EncodedSequences, examples: Sequence[TaggedSentence]) -> list[np.ndarray]:
+        """Return the range of characters of each word `(W, 2)` in its text, for each example.
+
+        It excludes accents and control characters at the edges of a word, which belong to no token, as in SavedModels.
+        """
+        words = _Words.locate(sequences, examples)
+        starts = np.array([start for sentence in examples for start in sentence.starts], np.int64)
+        ranges = np.stack([starts, starts], axis=1)
+        tokens, indices = words.token_indices, words.word_indices
+        edges = np.stack([sequences.word_starts[tokens], sequences.word_ends[tokens]], axis=1)
+        ranges[indices] += edges - words.offsets[indices, np.newaxis]  # all tokens of a word have the same edges
+        return np.split(ranges, np.cumsum([len(sentence.words) for sentence in examples])[:-1])
+
     def score(self, answers: Sequence[Mapping], examples: Sequence[TaggedSentence]) -> dict[str, float]:
         """Compute the scores of entities, or of tags."""
         truth, predicted = [list(sentence.tags) for sentence in examples], [answer["tags"] for answer in answers]
@@ -185,19 +198,22 @@ class _Words:
         word_indices: `(K,)`, the word of each of these tokens.
         is_first: `(K,)`, whether the token is the first one of its word.
         num_words: number of words in all sentences.
+        offsets: `(num_words,)`, the start of each word in the text that was tokenized, its words joined by spaces.
     """
 
     token_indices: np.ndarray
     word_indices: np.ndarray
     is_first: np.ndarray
     num_words: int
+    offsets: np.ndarray
 
     @classmethod
     def locate(cls, sequences: EncodedSequences, examples: Sequence[TaggedSentence]) -> "_Words":
         """Find the word of each token."""
         lengths = np.array([len(word) + 1 for sentence in examples for word in sentence.words])  # and a space
         word_starts = np.cumsum(lengths) - lengths
-        first_words = np.cumsum([0, *(len(sentence.words) for sentence in examples)])
+        counts = [len(sentence.words) for sentence in examples]
+        first_words = np.cumsum([0, *counts])
         tokens = np.flatnonzero(sequences.text_positions >= 0)
         positions = sequences.text_positions[tokens]
         token_examples = sequences.examples[sequences.sequence_indices[tokens]]
@@ -205,4 +221,5 @@ class _Words:
         words = np.searchsorted(word_starts, starts, side="right") - 1
         firsts = np.full(len(lengths), np.iinfo(np.int32).max, np.int64)
         np.minimum.at(firsts, words, positions)
-        return cls(tokens, words, positions == firsts[words], len(lengths))
+        offsets = word_starts - word_starts[np.repeat(first_words[:-1], counts)]
+        return cls(tokens, words, positions == firsts[words], len(lengths), offsets)

@@ -72,11 +72,10 @@ import triton_python_backend_utils as pb_utils
 
 import bert_keras as bk
 from bert_keras.serving.worker.job_runner import JobRunner
-from bert_keras.serving.worker.jobs import FAILED, INVALID, OK, SIGNATURE, Job
+from bert_keras.serving.worker.jobs import INVALID, OK, SIGNATURE, Job
 from bert_keras.serving.worker.model_opening import warm_up
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the batches use all cores
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime 1.29 and later send usage data to Microsoft
 NO_DEADLINE = float("inf")  # Triton itself rejects requests that wait too long
 
 
@@ -94,17 +93,11 @@ class TritonPythonModel:
             [entry["name"] for entry in config[side]] for side in ("input", "output")
         )
         self._numbers, self._futures = itertools.count(), {}
-        self._runner = JobRunner(predictor, predictor.engine, self._receive)
+        self._runner = JobRunner(predictor, self._receive)
 
     def execute(self, requests):
         futures = [self._submit(request) for request in requests]
-        results = [future.result() for future in futures]
-        if len(requests) > 1:  # if the model fails, the other requests of its batch do not: run them alone
-            results = [
-                self._submit(request).result() if result.status == FAILED else result
-                for request, result in zip(requests, results, strict=True)
-            ]
-        return [self._make_response(result) for result in results]
+        return [self._make_response(future.result()) for future in futures]
 
     def _submit(self, request):
         number = next(self._numbers)

@@ -73,9 +73,8 @@ def export_onnx(job: ExportJob) -> None:
 
 def get_served_task(reference: Reference) -> Task | None:
     """Return the task with which `bert-keras serve` answers texts; None: it cannot serve such a model."""
-    if type(reference.model).__name__ == MaskFilling.model_class:
-        return MaskFilling(reference.text_length, vocabulary=tuple(reference.tokenizer.vocabulary))
-    return reference.task
+    name, length = type(reference.model).__name__, reference.text_length
+    return reference.task or MaskFilling.for_model(name, length, reference.tokenizer.vocabulary, None)
 
 
 def _write_int8(job: ExportJob, folder: pathlib.Path) -> dict[str, dict]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bert_keras.compat import import_onnxruntime
 from bert_keras.errors import MissingExtraError
 from bert_keras.export.ids_graph import HUGGINGFACE_NAMES
 from bert_keras.tasks.sequence_runner import make_batches, make_features
@@ -54,7 +55,8 @@ def measure_ranges(path: str | os.PathLike, batches: Iterable[Batch]) -> dict[st
     """
     try:
         import onnx
-        import onnxruntime
+
+        onnxruntime = import_onnxruntime()
     except ImportError as error:
         raise MissingExtraError("measuring activations", error.name, "onnx") from error
     options = onnxruntime.SessionOptions()

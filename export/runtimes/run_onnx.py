@@ -5,6 +5,7 @@
 EXCHANGE is the folder of requests and answers described in `exchange.py`.
 """
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 
@@ -15,6 +16,7 @@ NUM_THREADS = 2
 
 def load(path: str) -> tuple[Callable, Mapping]:
     """Open the file; return the function that runs it, and its only signature, which has no name."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # as `bert_keras.compat.import_onnxruntime`
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

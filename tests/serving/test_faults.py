@@ -8,8 +8,11 @@ import signal
 import socket
 import time
 
+import grpc
 import httpx
 import pytest
+from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelReadyRequest
+from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
 from benchmarks.http_load import LoadSettings, run_load
 
@@ -135,6 +138,21 @@ def test_too_many_requests_get_429_and_the_rest_an_answer(artifacts):
         assert int(refused.headers["retry-after"]) >= 1
         assert "the server has 4 requests to answer" in refused.json()["error"]
         assert read_metric(server, "bert_keras_requests_in_progress") == 0
+
+
+def test_a_full_server_answers_operators_and_lets_web_pages_read_refusals(artifacts):
+    options = ("--threads", "1", "--instances", "1", "--max-requests", "1", "--cors", "*")
+    with RunningServer({"model": artifacts["classifier"]}, *options) as server, connect(server) as client:
+        client.sendall(encode_request({"text": TEXT}, announced=1000))  # an unfinished request fills the server
+        wait_until(lambda: read_metric(server, "bert_keras_requests_in_progress") == 1, "the slow request")
+        refused = server.post("/classify", {"text": TEXT}, origin="https://page.example")
+        assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (429, "*")
+        assert server.get("/v1/models/model").status_code == 200
+        with grpc.insecure_channel(server.grpc_address) as channel:
+            stub = GRPCInferenceServiceStub(channel)
+            assert stub.ModelReady(ModelReadyRequest(name="model"), timeout=30).ready
+            with pytest.raises(grpc.RpcError, match="the server has 1 requests to answer"):
+                stub.ModelInfer(ModelInferRequest(model_name="model"), timeout=30)
 
 
 def test_requests_whose_deadline_has_passed_are_not_answered(classifier):

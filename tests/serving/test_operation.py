@@ -163,18 +163,14 @@ def read_spans(bodies):
     return spans
 
 
-def test_taken_port_is_reported(server, artifacts):
-    port = server.url.rpartition(":")[2]
-    command = [
-        sys.executable,
-        "-m",
-        "bert_keras.cli.main",
-        "serve",
-        str(artifacts["classifier"]),
-        "--port",
-        port,
-        "--no-grpc",
-    ]
+@pytest.mark.parametrize("option", ["--port", "--grpc-port"])
+def test_taken_port_is_reported(server, artifacts, option):
+    taken = {"--port": server.url, "--grpc-port": server.grpc_address}[option].rpartition(":")[2]
+    ports = {"--port": "0", "--grpc-port": "0", option: taken}
+    command = [sys.executable, "-m", "bert_keras.cli.main", "serve", str(artifacts["classifier"])]
+    command += [word for pair in ports.items() for word in pair]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100)
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith(f"bert-keras serve: 127.0.0.1:{port} cannot be opened (")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].startswith(f"bert-keras serve: 127.0.0.1:{taken} cannot be opened ")
+    assert f"choose another one with {option}" in done.stderr
+    assert "Task was destroyed" not in done.stderr

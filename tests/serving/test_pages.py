@@ -18,10 +18,11 @@ import pytest
 import bert_keras as bk
 from bert_keras.export.onnx.onnx_folder import write_onnx_folder
 from bert_keras.serving.http import pages
-from bert_keras.serving.http.application import Server, make_application
+from bert_keras.serving.http.application import make_application
 from bert_keras.serving.models.repository import ModelRepository
 from bert_keras.serving.protocols.tasks import make_task_endpoints
 from bert_keras.serving.server import make_endpoints
+from bert_keras.serving.server_state import ServerState
 from bert_keras.serving.settings import ServerSettings
 from bert_keras.tasks.task_loading import restore_task
 
@@ -59,7 +60,7 @@ class Elements(html.parser.HTMLParser):
 
 def get(*paths, method="GET"):
     """Return the answers of a server without models that requires a key; the requests have none."""
-    server = Server(ModelRepository([], print), ServerSettings(api_key=KEY), print)
+    server = ServerState(ModelRepository([], print), ServerSettings(api_key=KEY), print)
     transport = httpx.ASGITransport(make_application(server, make_endpoints(server)))
 
     async def send():
@@ -136,7 +137,7 @@ def test_the_wheel_has_every_file():
 def test_pages_are_not_part_of_the_api():
     [answer] = get("/docs", method="POST")
     assert answer.status_code == 405
-    endpoints = make_endpoints(Server(ModelRepository([], print), ServerSettings(), print))
+    endpoints = make_endpoints(ServerState(ModelRepository([], print), ServerSettings(), print))
     describe = next(one.handler for one in endpoints if one.path == "/openapi.json")
     described = json.loads(asyncio.run(describe(None)).body)
     assert not {"/", "/docs"} & set(described["paths"])

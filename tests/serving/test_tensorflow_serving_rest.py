@@ -251,7 +251,7 @@ def test_metadata(versions_server, path):
         ("/v1/models/model/versions/4/metadata", 404, "does not serve version 4; loaded versions: 3, 12"),
         ("/v1/models/model/versions/four", 400, "the version is 'four'; expected a number"),
         ("/v1/models/model/versions/" + "9" * 30, 400, "expected a number"),
-        ("/v1/models/model/labels/canary", 404, "has no label 'canary'; it has stable"),
+        ("/v1/models/model/labels/canary", 400, "has no label 'canary'; it has stable"),
     ],
 )
 def test_unknown_versions_and_labels(versions_server, path, status, message):

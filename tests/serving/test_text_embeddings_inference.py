@@ -224,7 +224,6 @@ def test_errors(tei, path, body, status, kind, message):
     assert message in answer.json()["error"]
 
 
-@pytest.mark.xfail(strict=True, reason="the worker reports a text that is too long as any other invalid request")
 @pytest.mark.parametrize(
     ("path", "body"),
     [

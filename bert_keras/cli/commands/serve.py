@@ -113,7 +113,7 @@ def _read_models(arguments: argparse.Namespace) -> list[ModelSettings]:
     """Return the models of the command line.
 
     Raises:
-        InputError: there is none, two have the same name, a folder does not exist, or a label is not of a model.
+        InputError: no model is given, two have the same name, a folder does not exist, or a label is not of a model.
     """
     from bert_keras.serving.models.model_folders import check_model, name_model
     from bert_keras.serving.models.repository import ModelSettings

@@ -1,7 +1,5 @@
 """The ASGI application: limits, identity and metrics of each request, and the routes to the endpoints."""
 
-import itertools
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -10,9 +8,9 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
-from bert_keras.serving.admission import Admission
+from bert_keras.errors import InputError
 from bert_keras.serving.api_key import check_key
 from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.http.endpoint import (
@@ -26,40 +24,9 @@ from bert_keras.serving.http.endpoint import (
     make_json_reply,
     read_timeout,
 )
-from bert_keras.serving.metrics import ServerMetrics
-from bert_keras.serving.models.repository import ModelRepository
-from bert_keras.serving.settings import ServerSettings
-from bert_keras.serving.tracing import Tracer
+from bert_keras.serving.server_state import ServerState
 
 _MAX_ID_LENGTH = 128  # characters of a client's request id
-
-
-class Server:
-    """What all requests share.
-
-    Args:
-        repository: the models.
-        settings: the settings.
-        log: called with a line for each request, if the settings ask for it, and with unexpected errors.
-    """
-
-    def __init__(self, repository: ModelRepository, settings: ServerSettings, log: Callable[[str], None]):
-        self.repository, self.settings, self.log = repository, settings, log
-        self.metrics = ServerMetrics()
-        self.admission = Admission(settings.max_requests)
-        self.tracer = None if settings.otlp_endpoint is None else Tracer(settings.otlp_endpoint)
-        self.is_draining = False
-        self._prefix = secrets.token_hex(4)
-        self._numbers = itertools.count(1)
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether requests are answered."""
-        return not self.is_draining and self.repository.is_ready
-
-    def make_id(self) -> str:
-        """Return a new request id."""
-        return f"{self._prefix}-{next(self._numbers)}"
 
 
 class EndpointApplication:
@@ -70,7 +37,7 @@ class EndpointApplication:
         endpoint: the endpoint.
     """
 
-    def __init__(self, server: Server, endpoint: Endpoint):
+    def __init__(self, server: ServerState, endpoint: Endpoint):
         self._server, self._endpoint = server, endpoint
         self._is_inference = endpoint.is_inference
 
@@ -87,6 +54,8 @@ class EndpointApplication:
             return
         except ServingError as error:
             reply = self._make_error_reply(error)
+        except InputError as error:
+            reply = self._make_error_reply(ServingError(Reason.INVALID, str(error)))
         except Exception as error:
             server.log(f"error in {endpoint.path}: {type(error).__name__}: {error}")
             reply = self._make_error_reply(
@@ -148,7 +117,7 @@ class RefusalGate:
         endpoints: those whose protocols have their own form of errors.
     """
 
-    def __init__(self, application: Callable, server: Server, endpoints: Sequence[Endpoint]):
+    def __init__(self, application: Callable, server: ServerState, endpoints: Sequence[Endpoint]):
         self._application, self._server = application, server
         self._formats = {endpoint.path: endpoint.format_error for endpoint in endpoints if endpoint.is_inference}
 
@@ -173,28 +142,22 @@ class RefusalGate:
         await send({"type": "http.response.body", "body": reply.body})
 
 
-def make_application(server: Server, endpoints: Sequence[Endpoint], routes: Sequence[BaseRoute] = ()) -> Callable:
+def make_application(server: ServerState, endpoints: Sequence[Endpoint]) -> Callable:
     """Return the ASGI application of all endpoints.
 
     Args:
         server: what all requests share.
         endpoints: what clients can call.
-        routes: further routes of Starlette, such as static files.
     """
     own = [
         Route(endpoint.path, EndpointApplication(server, endpoint), methods=[endpoint.method]) for endpoint in endpoints
     ]
-    application = Starlette(routes=[*own, *routes], exception_handlers={HTTPException: _describe_http_error})
-    if server.settings.cors_origins:
-        application.add_middleware(
-            CORSMiddleware,
-            allow_origins=list(server.settings.cors_origins),
-            allow_methods=["GET", "POST"],
-            allow_headers=["*"],
-            expose_headers=["*"],
-        )
-        return application  # the middleware must see refusals too, or scripts of web pages cannot read them
-    return RefusalGate(application, server, endpoints)
+    application = Starlette(routes=own, exception_handlers={HTTPException: _describe_http_error})
+    gate = RefusalGate(application, server, endpoints)
+    if not server.settings.cors_origins:
+        return gate
+    origins, every = list(server.settings.cors_origins), ["*"]
+    return CORSMiddleware(gate, origins, allow_methods=["GET", "POST"], allow_headers=every, expose_headers=every)
 
 
 async def _describe_http_error(request: Request, error: Exception) -> JSONResponse:

@@ -93,6 +93,7 @@ class Call:
         parameters: those of the path.
         deadline: the time, of `time.monotonic`, until which the client waits.
         timings: where the time of its jobs went, the sum of all.
+        model_name: the model that answered; None: none has.
     """
 
     __slots__ = (
@@ -177,7 +178,6 @@ class Call:
             ServingError: it has no result.
             ClientLeftError: the client has left.
         """
-        self.model_name = version.name
         future = version.start(kind, inputs, options, self.deadline)
         watching = asyncio.ensure_future(self._receive())  # returns when the client leaves
         watching.add_done_callback(lambda _: future.cancel())
@@ -189,7 +189,7 @@ class Call:
             raise
         finally:
             watching.cancel()
-        self.timings = add_timings(self.timings, result.timings)
+        self.model_name, self.timings = version.name, add_timings(self.timings, result.timings)
         return result
 
 

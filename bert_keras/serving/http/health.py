@@ -1,16 +1,12 @@
-"""Endpoints for whoever operates the server: `/health/live`, `/health/ready`, `/health` and `/metrics`."""
-
-from typing import TYPE_CHECKING
+"""Endpoints for operators: `/health/live`, `/health/ready`, `/health` and `/metrics`."""
 
 from bert_keras.serving.http.endpoint import Call, Endpoint, Reply, format_plain_error, make_json_reply
-
-if TYPE_CHECKING:
-    from bert_keras.serving.http.application import Server
+from bert_keras.serving.server_state import ServerState
 
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def make_health_endpoints(server: "Server") -> list[Endpoint]:
+def make_health_endpoints(server: ServerState) -> list[Endpoint]:
     """Return the endpoints of health and metrics; they need no API key."""
 
     async def get_live(call: Call) -> Reply:
@@ -37,12 +33,20 @@ def make_health_endpoints(server: "Server") -> list[Endpoint]:
     ]
 
 
-def add_gauges(server: "Server") -> None:
+def add_gauges(server: ServerState) -> None:
     """Add the metrics that are read from the server when Prometheus asks."""
     versions = server.repository.list_versions
     metrics = server.metrics
-    metrics.add_gauge("requests_in_progress", "requests being answered", lambda: [((), server.admission.num_requests)])
-    metrics.add_gauge("estimated_wait_seconds", "estimate", lambda: [((), server.admission.estimate_wait())])
+    metrics.add_gauge(
+        "requests_in_progress",
+        "requests to models that are answered now",
+        lambda: [((), server.admission.num_requests)],
+    )
+    metrics.add_gauge(
+        "estimated_wait_seconds",
+        "estimated time until a new request is computed",
+        lambda: [((), server.admission.estimate_wait())],
+    )
     metrics.add_gauge(
         "jobs_in_progress",
         "jobs of a model without a result",

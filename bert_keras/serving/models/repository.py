@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bert_keras.checks import format_names
+from bert_keras.checks import format_names, quote
 from bert_keras.errors import InputError
 from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.models.model_folders import Fingerprint, FoundVersion, check_version, find_versions
@@ -133,7 +133,7 @@ class ModelRepository:
         if label is not None:
             if label not in model.settings.labels:
                 known = format_names(model.settings.labels) or "no labels"
-                raise ServingError(Reason.NOT_FOUND, f"{name} has no label {label!r}; it has {known}")
+                raise ServingError(Reason.INVALID, f"{name} has no label {quote(label)}; it has {known}")
             version = model.settings.labels[label]
         if version is None and model.versions:
             return model.versions[max(model.versions)]
@@ -168,7 +168,7 @@ class ModelRepository:
     def _get_model(self, name: str) -> _Model:
         if name not in self._models:
             raise ServingError(
-                Reason.NOT_FOUND, f"there is no model {name!r}; this server has {format_names(self.names, 10)}"
+                Reason.NOT_FOUND, f"there is no model {quote(name)}; this server has {format_names(self.names, 10)}"
             )
         return self._models[name]
 

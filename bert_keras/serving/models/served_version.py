@@ -10,12 +10,13 @@ from typing import Any
 from bert_keras.errors import InputError
 from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.models.worker_client import WorkerClient
-from bert_keras.serving.worker.jobs import EXPIRED, INVALID, OK, Cancellation, Job, Result
+from bert_keras.serving.worker.jobs import EXPIRED, INVALID, OK, TOO_LONG, Cancellation, Job, Result
 from bert_keras.serving.worker.model_source import ModelSource
 
 _MAX_ATTEMPTS = 2  # a job that ends two processes is not tried again
 _LONGEST_PAUSE = 30.0  # seconds between two starts
 _SWEEP_SECONDS = 0.25
+_REASONS = {INVALID: Reason.INVALID, TOO_LONG: Reason.TOO_LARGE, EXPIRED: Reason.EXPIRED}
 _MISSED_SECONDS = 0.5  # that a worker has to report an expired job itself
 
 
@@ -126,7 +127,7 @@ class ServedVersion:
         if result.status == OK:
             pending.future.set_result(result)
             return
-        reason = {INVALID: Reason.INVALID, EXPIRED: Reason.EXPIRED}.get(result.status, Reason.FAILED)
+        reason = _REASONS.get(result.status, Reason.FAILED)
         self._fail(pending, ServingError(reason, str(result.value), 1 if reason is Reason.EXPIRED else None))
 
     def _fail(self, pending: _Pending, error: ServingError) -> None:

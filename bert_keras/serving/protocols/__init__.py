@@ -1,4 +1,4 @@
-"""What clients can call, one module for each protocol and transport.
+"""The protocols of clients, one module for each protocol and transport.
 
 Start with `tasks.py`, our own endpoints; `selection.py` chooses the model of a request.
 """

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
 
 import grpc
 
@@ -13,10 +12,8 @@ from bert_keras.serving.api_key import check_key
 from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.models.served_version import ServedVersion
 from bert_keras.serving.protocols.signatures import UnknownSignatureError
+from bert_keras.serving.server_state import ServerState
 from bert_keras.serving.worker.jobs import Result, Timings
-
-if TYPE_CHECKING:
-    from bert_keras.serving.http.application import Server
 
 _CODES = {
     Reason.INVALID: grpc.StatusCode.INVALID_ARGUMENT,
@@ -40,7 +37,7 @@ class GrpcCall:
         repository: the models.
     """
 
-    def __init__(self, server: "Server", seconds: float):
+    def __init__(self, server: ServerState, seconds: float):
         self.settings, self.repository = server.settings, server.repository
         self._metrics = server.metrics
         self._deadline = time.monotonic() + seconds
@@ -60,7 +57,12 @@ class GrpcCall:
 
 @contextlib.asynccontextmanager
 async def grpc_call(
-    server: "Server", name: str, request: object, context: grpc.aio.ServicerContext
+    server: ServerState,
+    name: str,
+    request: object,
+    context: grpc.aio.ServicerContext,
+    *,
+    is_inference: bool = False,
 ) -> AsyncIterator[GrpcCall]:
     """Answer a gRPC request within the limits of the server; errors become statuses.
 
@@ -69,6 +71,7 @@ async def grpc_call(
         name: the method, for the metrics.
         request: the message.
         context: that of gRPC.
+        is_inference: whether it is work for a model, which an overloaded server refuses.
     """
     begin = time.perf_counter()
     left = context.time_remaining()
@@ -79,8 +82,9 @@ async def grpc_call(
     has_entered = False
     try:
         check_key(dict(context.invocation_metadata() or ()).get("authorization"), server.settings.api_key)
-        server.admission.enter(size, seconds)
-        has_entered = True
+        if is_inference:
+            server.admission.enter(size, seconds)
+            has_entered = True
         yield call
     except (ServingError, InputError) as error:
         error = error if isinstance(error, ServingError) else ServingError(Reason.INVALID, str(error))

@@ -1,7 +1,5 @@
 """The Open Inference Protocol (KServe v2, Triton) over gRPC."""
 
-from typing import TYPE_CHECKING
-
 import grpc
 from google.protobuf.message import Message
 
@@ -12,16 +10,15 @@ from bert_keras.serving.messages.tensors import decode_infer_inputs, encode_infe
 from bert_keras.serving.models.served_version import ServedVersion
 from bert_keras.serving.protocols.grpc_call import GrpcCall, grpc_call
 from bert_keras.serving.protocols.open_inference_rest import DATATYPES, check_output_parameters
+from bert_keras.serving.protocols.selection import read_version
 from bert_keras.serving.protocols.signatures import choose_signature, get_specs, run_signature
-
-if TYPE_CHECKING:
-    from bert_keras.serving.http.application import Server
+from bert_keras.serving.server_state import ServerState
 
 
 class InferenceService:
     """Implementation of inference.GRPCInferenceService."""
 
-    def __init__(self, server: "Server"):
+    def __init__(self, server: ServerState):
         self._server = server
 
     async def server_live(self, request: Message, context: grpc.aio.ServicerContext) -> Message:
@@ -64,7 +61,7 @@ class InferenceService:
 
     async def model_infer(self, request: Message, context: grpc.aio.ServicerContext) -> Message:
         """Return the outputs of a model."""
-        async with grpc_call(self._server, "grpc ModelInfer", request, context) as call:
+        async with grpc_call(self._server, "grpc ModelInfer", request, context, is_inference=True) as call:
             version = _find_version(call, request.model_name, request.model_version)
             inputs = decode_infer_inputs(request)
             for output in request.outputs:
@@ -100,6 +97,4 @@ class InferenceService:
 
 
 def _find_version(call: GrpcCall, name: str, version: str) -> ServedVersion:
-    if version and not (version.isascii() and version.isdecimal() and len(version) < 19):
-        raise ServingError(Reason.INVALID, f"the version is {version!r}; expected a number, or none for the newest")
-    return call.repository.get(name, int(version) if version else None)
+    return call.repository.get(name, read_version(version))

@@ -11,14 +11,13 @@ import pydantic
 
 from bert_keras import __version__
 from bert_keras.checks import quote
-from bert_keras.errors import InputError
 from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.http.endpoint import BINARY, Call, Endpoint, Reply, format_plain_error, make_json_reply
 from bert_keras.serving.http.json_errors import ListOf
 from bert_keras.serving.messages.tensors import decode_raw_tensor, encode_infer_tensor
+from bert_keras.serving.protocols.selection import find_version
 from bert_keras.serving.protocols.signatures import choose_signature, get_specs, run_signature
 from bert_keras.serving.protocols.tasks import STATUSES
-from bert_keras.serving.protocols.tensorflow_serving_rest import find_version
 from bert_keras.serving.worker.tensor_spec import TensorSpec
 
 _TAG = "Open Inference Protocol"
@@ -176,18 +175,12 @@ def _read_inputs(tensors: Sequence[InputTensor], binary: bytes) -> dict[str, np.
                 Reason.INVALID,
                 f"{tensor.name} announces {quote(size)} bytes, and {len(binary) - position:,} follow the JSON part",
             )
-        inputs[tensor.name] = _decode(tensor, binary[position : position + size])
+        data, source = binary[position : position + size], f"the input {quote(tensor.name)}"
+        inputs[tensor.name] = decode_raw_tensor(tensor.datatype, tensor.shape, data, source=source)
         position += size
     if position != len(binary):
         raise ServingError(Reason.INVALID, f"{len(binary) - position:,} bytes after the JSON part belong to no input")
     return inputs
-
-
-def _decode(tensor: InputTensor, data: bytes) -> np.ndarray:
-    try:
-        return decode_raw_tensor(tensor.datatype, tensor.shape, data, source=f"the input {quote(tensor.name)}")
-    except InputError as error:
-        raise ServingError(Reason.INVALID, str(error)) from None
 
 
 def _read_json_tensor(tensor: InputTensor) -> np.ndarray:

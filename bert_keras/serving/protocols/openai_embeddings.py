@@ -11,8 +11,7 @@ from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.http.endpoint import Call, Endpoint, Reply, make_json_reply
 from bert_keras.serving.http.json_errors import ListOf
 from bert_keras.serving.protocols.selection import select_version
-from bert_keras.serving.protocols.text_embeddings_inference import embed
-from bert_keras.serving.protocols.vectors import encode_base64, shorten_vectors
+from bert_keras.serving.protocols.vectors import embed, encode_base64, shorten_vectors
 
 _TAG = "OpenAI"
 _CODES = {  # status, type, code

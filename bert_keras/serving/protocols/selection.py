@@ -1,29 +1,30 @@
-"""Choose the model of a request whose URL names none."""
+"""Find the model that a request names, or choose one."""
 
 from collections.abc import Collection
 
+from bert_keras.checks import quote
 from bert_keras.serving.errors import Reason, ServingError
+from bert_keras.serving.http.endpoint import Call
 from bert_keras.serving.models.repository import ModelRepository
 from bert_keras.serving.models.served_version import ServedVersion
 
+_MAX_DIGITS = 19  # of a 64-bit number
 
-def select_version(
-    repository: ModelRepository, tasks: Collection[str], name: str | None = None, version: int | None = None
-) -> ServedVersion:
+
+def select_version(repository: ModelRepository, tasks: Collection[str], name: str | None = None) -> ServedVersion:
     """Return the newest version of the named model, or of the only one that does one of the tasks.
 
     Args:
         repository: the models.
         tasks: the names of the tasks that can answer the request.
         name: the model that the request names.
-        version: the version that it names.
 
     Raises:
         ServingError: there is no such model, it does another task, or several could answer.
     """
     wanted = " or ".join(sorted(tasks))
     if name is not None:
-        chosen = repository.get(name, version)
+        chosen = repository.get(name)
         if chosen.description["task"] not in tasks:
             raise ServingError(
                 Reason.UNSUPPORTED,
@@ -40,6 +41,29 @@ def select_version(
         names = ", ".join(sorted(version.name for version in fitting))
         raise ServingError(Reason.INVALID, f"several models can answer, {names}; name one of them in `model`")
     return fitting[0]
+
+
+def find_version(call: Call) -> ServedVersion:
+    """Return the version that a URL names, by default the newest.
+
+    Raises:
+        ServingError: there is no such model, version or label.
+    """
+    parameters = call.parameters
+    return call.repository.get(parameters["name"], read_version(parameters.get("version")), parameters.get("label"))
+
+
+def read_version(text: str | None) -> int | None:
+    """Return the number of a version; None for none.
+
+    Raises:
+        ServingError: it is not a number.
+    """
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < _MAX_DIGITS):
+        raise ServingError(Reason.INVALID, f"the version is {quote(text)}; expected a number, or none for the newest")
+    return int(text)
 
 
 def _does(repository: ModelRepository, name: str, tasks: Collection[str]) -> bool:

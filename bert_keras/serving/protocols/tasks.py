@@ -73,17 +73,7 @@ class ClassifyMany(_Request):
     top: Top | None = pydantic.Field(None, description="number of best classes to list")
 
 
-class TagOne(_Request):
-    """A text to tag."""
-
-    text: str
-
-    def to_example(self) -> object:
-        """Return what `Predictor` accepts."""
-        return self.text
-
-
-class TagText(Body):
+class SingleText(Body):
     """A text."""
 
     text: str
@@ -93,10 +83,14 @@ class TagText(Body):
         return self.text
 
 
+class TagOne(SingleText, _Request):
+    """A text to tag."""
+
+
 class TagMany(_Request):
     """Texts to tag."""
 
-    examples: ListOf[TagText]
+    examples: ListOf[SingleText]
 
 
 class AnswerOne(QuestionInput, _Request):
@@ -161,21 +155,16 @@ class SpanAnswer(pydantic.BaseModel):
     best: list[dict[str, Any]] | None = None
 
 
-class FillMaskOne(_Request):
+class FillMaskOne(SingleText, _Request):
     """A text with [MASK] in it."""
 
-    text: str
     top: Top | None = pydantic.Field(None, description="number of tokens per mask, at most 5; all without it")
-
-    def to_example(self) -> object:
-        """Return what `Predictor` accepts."""
-        return self.text
 
 
 class FillMaskMany(_Request):
     """Texts with [MASK] in them."""
 
-    examples: ListOf[TagText]
+    examples: ListOf[SingleText]
     top: Top | None = pydantic.Field(None, description="number of tokens per mask, at most 5; all without it")
 
 

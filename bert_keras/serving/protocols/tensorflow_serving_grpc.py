@@ -4,9 +4,9 @@ https://github.com/tensorflow/serving/tree/master/tensorflow_serving/apis
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import grpc
+import numpy as np
 from google.protobuf.message import Message
 
 from bert_keras.checks import quote
@@ -17,10 +17,8 @@ from bert_keras.serving.models.served_version import ServedVersion
 from bert_keras.serving.protocols.grpc_call import GrpcCall, grpc_call
 from bert_keras.serving.protocols.signatures import SERVING_DEFAULT, get_specs, run_signature
 from bert_keras.serving.protocols.tensorflow_serving_rest import TENSOR_TYPES, classify, read_examples, regress
+from bert_keras.serving.server_state import ServerState
 from bert_keras.serving.worker.tensor_spec import TensorSpec
-
-if TYPE_CHECKING:
-    from bert_keras.serving.http.application import Server
 
 _METHOD = "tensorflow/serving/predict"
 _UNKNOWN = 2  # tensorflow.error.UNKNOWN
@@ -29,12 +27,12 @@ _UNKNOWN = 2  # tensorflow.error.UNKNOWN
 class PredictionService:
     """Implementation of tensorflow.serving.PredictionService."""
 
-    def __init__(self, server: "Server"):
+    def __init__(self, server: ServerState):
         self._server = server
 
     async def predict(self, request: Message, context: grpc.aio.ServicerContext) -> Message:
         """Run a signature on tensors."""
-        async with grpc_call(self._server, "grpc Predict", request, context) as call:
+        async with grpc_call(self._server, "grpc Predict", request, context, is_inference=True) as call:
             version = find_version(call, request.model_spec)
             signature = request.model_spec.signature_name or SERVING_DEFAULT
             _check_unique(request.output_filter)
@@ -57,10 +55,8 @@ class PredictionService:
 
     async def classify(self, request: Message, context: grpc.aio.ServicerContext) -> Message:
         """Return the classes of examples."""
-        async with grpc_call(self._server, "grpc Classify", request, context) as call:
-            version = find_version(call, request.model_spec)
-            signature = request.model_spec.signature_name or SERVING_DEFAULT
-            texts = read_examples(_read_input(request.input), version)
+        async with grpc_call(self._server, "grpc Classify", request, context, is_inference=True) as call:
+            version, signature, texts = _read_examples_request(call, request)
             response = messages.ClassificationResponse()
             _fill_spec(response.model_spec, version, signature)
             for classes in await classify(call, version, signature, texts):
@@ -71,10 +67,8 @@ class PredictionService:
 
     async def regress(self, request: Message, context: grpc.aio.ServicerContext) -> Message:
         """Return the values of examples."""
-        async with grpc_call(self._server, "grpc Regress", request, context) as call:
-            version = find_version(call, request.model_spec)
-            signature = request.model_spec.signature_name or SERVING_DEFAULT
-            texts = read_examples(_read_input(request.input), version)
+        async with grpc_call(self._server, "grpc Regress", request, context, is_inference=True) as call:
+            version, signature, texts = _read_examples_request(call, request)
             response = messages.RegressionResponse()
             _fill_spec(response.model_spec, version, signature)
             for value in await regress(call, version, signature, texts):
@@ -103,7 +97,7 @@ class PredictionService:
 class ModelService:
     """Implementation of tensorflow.serving.ModelService; versions are loaded when they appear, not by request."""
 
-    def __init__(self, server: "Server"):
+    def __init__(self, server: ServerState):
         self._server = server
 
     async def get_model_status(self, request: Message, context: grpc.aio.ServicerContext) -> Message:
@@ -149,6 +143,13 @@ def _fill_signature(signature: Message, inputs: list[TensorSpec], outputs: list[
             info.dtype = messages.DATA_TYPES[TENSOR_TYPES[spec.dtype]]
             for size in spec.shape:
                 info.tensor_shape.dim.add(size=size)
+
+
+def _read_examples_request(call: GrpcCall, request: Message) -> tuple[ServedVersion, str, dict[str, np.ndarray]]:
+    """Return the version, the signature and the texts of a request to classify or regress."""
+    version = find_version(call, request.model_spec)
+    signature = request.model_spec.signature_name or SERVING_DEFAULT
+    return version, signature, read_examples(_read_input(request.input), version)
 
 
 def _read_input(given: Message) -> list[dict[str, object]]:

@@ -13,16 +13,10 @@ import pydantic
 
 from bert_keras.checks import quote
 from bert_keras.serving.errors import Reason, ServingError
-from bert_keras.serving.http.endpoint import (
-    Call,
-    Endpoint,
-    Reply,
-    check_number_of_texts,
-    format_plain_error,
-    make_json_reply,
-)
+from bert_keras.serving.http.endpoint import Call, Endpoint, Reply, format_plain_error, make_json_reply
 from bert_keras.serving.http.json_errors import ListOf
 from bert_keras.serving.models.served_version import ServedVersion
+from bert_keras.serving.protocols.selection import find_version, read_version
 from bert_keras.serving.protocols.signatures import SERVING_DEFAULT, get_specs, run_signature
 from bert_keras.serving.protocols.tasks import STATUSES
 from bert_keras.serving.worker.tensor_spec import TensorSpec
@@ -178,7 +172,7 @@ def read_examples(examples: Sequence[Mapping[str, object]], version: ServedVersi
     for example in examples:
         if set(example) != set(names):
             raise ServingError(
-                Reason.INVALID, f"an example has the features {sorted(example)}; expected {', '.join(names)}"
+                Reason.INVALID, f"the features of one example are {quote(sorted(example))}; expected {', '.join(names)}"
             )
     columns = {name: [example[name] for example in examples] for name in names}
     return {name: _make_array(name, values, specs) for name, values in columns.items()}
@@ -195,23 +189,8 @@ def _check_problem(version: ServedVersion, signature: str, *, is_regression: boo
         )
 
 
-def find_version(call: Call) -> ServedVersion:
-    """Return the version that the URL names, by default the newest."""
-    return call.repository.get(call.parameters["name"], read_version(call), call.parameters.get("label"))
-
-
-def read_version(call: Call) -> int | None:
-    """Return the number of the version in the URL; None if it has none."""
-    number = call.parameters.get("version")
-    if number is None:
-        return None
-    if not (number.isascii() and number.isdecimal() and len(number) < 19):
-        raise ServingError(Reason.INVALID, f"the version is {quote(number)}; expected a number")
-    return int(number)
-
-
 async def _get_status(call: Call) -> Reply:
-    number = find_version(call).number if "label" in call.parameters else read_version(call)
+    number = find_version(call).number if "label" in call.parameters else read_version(call.parameters.get("version"))
     statuses = call.repository.list_statuses(call.parameters["name"], number)
     return make_json_reply(
         {
@@ -296,7 +275,6 @@ def _make_array(name: str, values: object, specs: Sequence[TensorSpec]) -> np.nd
         array = np.empty(len(values), object)
         array[:] = [_read_text(name, value) for value in values]
         return array
-    check_number_of_texts(len(values), 10**6)
     if not all(isinstance(row, list) and all(type(number) is int for number in row) for row in values):
         raise ServingError(Reason.INVALID, f"{name} must be a list of lists of integers")
     if len({len(row) for row in values}) > 1:

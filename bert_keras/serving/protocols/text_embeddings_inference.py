@@ -10,13 +10,14 @@ import numpy as np
 import pydantic
 
 from bert_keras import __version__
+from bert_keras.embedding_settings import get_prompt
 from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.http.endpoint import Call, Endpoint, Reply, check_number_of_texts, make_json_reply
 from bert_keras.serving.http.json_errors import ListOf
 from bert_keras.serving.models.served_version import ServedVersion
 from bert_keras.serving.protocols.selection import select_version
-from bert_keras.serving.protocols.vectors import shorten_vectors
-from bert_keras.serving.worker.jobs import ANSWERS, SIGNATURE, TOKENS
+from bert_keras.serving.protocols.vectors import embed, shorten_vectors
+from bert_keras.serving.worker.jobs import SIGNATURE, TOKENS
 
 _TAG = "Text Embeddings Inference"
 _TYPES = {
@@ -195,18 +196,10 @@ _EMBED, _PREDICT, _RERANK, _SIMILARITY, _TOKENIZE = map(
 async def _embed(call: Call) -> Reply:
     request: EmbedRequest = call.parse(_EMBED)
     inputs = _list_inputs(request.inputs)
+    _check_number(call, "inputs", inputs)
     version = select_version(call.repository, {"embed"}, request.model)
     vectors = await embed(call, version, inputs, truncate=request.truncate or False, prompt_name=request.prompt_name)
     return make_json_reply(shorten_vectors(vectors, request.dimensions, normalize=request.normalize))
-
-
-async def embed(
-    call: Call, version: ServedVersion, texts: Sequence, *, truncate: bool, prompt_name: str | None
-) -> np.ndarray:
-    """Return the vectors `(B, D)` of texts, or of lists of token ids."""
-    _check_number(call, "inputs", texts)
-    result = await call.run(version, ANSWERS, texts, truncate=truncate, prompt_name=prompt_name)
-    return np.stack([answer["embedding"] for answer in result.value])
 
 
 async def _predict(call: Call) -> Reply:
@@ -283,24 +276,12 @@ async def _tokenize(call: Call) -> Reply:
     _check_number(call, "inputs", texts)
     version = select_version(call.repository, {"classify", "tag", "answer", "embed"}, request.model)
     if request.prompt_name is not None:
-        texts = [get_prompt(version, request.prompt_name) + text for text in texts]
+        prompt = get_prompt(version.description["prompts"], request.prompt_name)
+        texts = [prompt + text for text in texts]
     result = await call.run(version, TOKENS, texts, add_special_tokens=request.add_special_tokens)
-    call.model_name = None  # no model ran
+    call.model_name = None  # the model did not run
     names = ("id", "text", "special", "start", "stop")
     return make_json_reply([[dict(zip(names, token, strict=True)) for token in tokens] for tokens in result.value])
-
-
-def get_prompt(version: ServedVersion, name: str) -> str:
-    """Return a prompt of a model by its name.
-
-    Raises:
-        ServingError: there is none of that name.
-    """
-    prompts = version.description["prompts"]
-    if name not in prompts:
-        known = ", ".join(prompts) or "no prompts"
-        raise ServingError(Reason.INVALID, f"{version.name} has no prompt {name!r}; it has {known}")
-    return prompts[name]
 
 
 async def _describe(call: Call) -> Reply:

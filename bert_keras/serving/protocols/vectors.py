@@ -1,10 +1,27 @@
-"""Sentence vectors as clients ask for them: shorter, normalized, or as base64."""
+"""Sentence vectors of texts, shorter, normalized or as base64 if a client asks for that."""
 
 import base64
+from collections.abc import Sequence
 
 import numpy as np
 
 from bert_keras.serving.errors import Reason, ServingError
+from bert_keras.serving.http.endpoint import Call, check_number_of_texts
+from bert_keras.serving.models.served_version import ServedVersion
+from bert_keras.serving.worker.jobs import ANSWERS
+
+
+async def embed(
+    call: Call, version: ServedVersion, texts: Sequence, *, truncate: bool, prompt_name: str | None
+) -> np.ndarray:
+    """Return the vectors `(B, D)` of texts, or of lists of token ids; at least one.
+
+    Raises:
+        ServingError: there are too many, or one cannot be embedded.
+    """
+    check_number_of_texts(len(texts), call.settings.max_texts)
+    result = await call.run(version, ANSWERS, texts, truncate=truncate, prompt_name=prompt_name)
+    return np.stack([answer["embedding"] for answer in result.value])
 
 
 def shorten_vectors(vectors: np.ndarray, dimensions: int | None, *, normalize: bool) -> np.ndarray:

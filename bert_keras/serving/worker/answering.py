@@ -34,6 +34,10 @@ class EncodedJob:
     sequences: EncodedSequences
 
 
+class TooLongError(InputError):
+    """A text is longer than the model accepts, and the request does not allow to cut it."""
+
+
 class Answering:
     """Encode and decode the jobs of a model.
 
@@ -135,9 +139,9 @@ def _check_length(sequences: EncodedSequences, limit: int | None) -> InputError 
     """Return an error if a sequence is longer than the limit."""
     if limit is None or (longest := int(sequences.lengths.max(initial=0))) <= limit:
         return None
-    return InputError(
-        f"a text has {longest:,} tokens with special tokens; expected at most {limit:,}: shorten it, or allow that it "
-        "is cut (truncate)"
+    return TooLongError(
+        f"one text has {longest:,} tokens with special tokens; expected at most {limit:,}: shorten it, or allow that "
+        "it is cut (truncate)"
     )
 
 

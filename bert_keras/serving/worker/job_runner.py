@@ -11,11 +11,10 @@ import numpy as np
 from bert_keras.errors import InputError
 from bert_keras.features import FEATURES, to_huggingface_names
 from bert_keras.pipelines.batches.encoding import EncodedSequences
-from bert_keras.serving.worker.answering import Answering, EncodedJob
-from bert_keras.serving.worker.jobs import EXPIRED, FAILED, IDS, INVALID, OK, TOKENS, Job, Result, Timings
+from bert_keras.serving.worker.answering import Answering, EncodedJob, TooLongError
+from bert_keras.serving.worker.jobs import EXPIRED, FAILED, IDS, INVALID, OK, TOKENS, TOO_LONG, Job, Result, Timings
 from bert_keras.serving.worker.sequence_queue import SequenceQueue
 from bert_keras.serving.worker.tokens import describe_tokens
-from bert_keras.tasks.engines.engine import Engine
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.sequence_runner import SequenceRunner
 
@@ -33,6 +32,10 @@ class _RunningJob:
         lengths: tokens of each sequence, including special tokens.
         arrived: when it arrived, of `time.monotonic`.
         tokenization: seconds that its tokenization took.
+        started: when its first batch began; None: none has.
+        compute, batch_tokens: see `Timings`.
+        is_wanted: whether its client waits for the result.
+        parts: the outputs of each sequence that was computed, keyed by its index.
     """
 
     job: Job
@@ -44,7 +47,7 @@ class _RunningJob:
     compute: float = 0.0
     batch_tokens: int = 0
     is_wanted: bool = True
-    parts: dict[int, dict[str, np.ndarray]] = dataclasses.field(default_factory=dict)  # outputs, keyed by sequence
+    parts: dict[int, dict[str, np.ndarray]] = dataclasses.field(default_factory=dict)
 
     @property
     def is_whole(self) -> bool:
@@ -69,20 +72,19 @@ class JobRunner:
 
     Args:
         predictor: the model.
-        engine: the engine that runs it.
-        send: called with each result, by any thread.
+        send: called with results, by any thread.
     """
 
-    def __init__(self, predictor: Predictor, engine: Engine, send: Callable[[list[Result]], None]):
-        self._predictor, self._engine, self._send = predictor, engine, send
+    def __init__(self, predictor: Predictor, send: Callable[[list[Result]], None]):
+        self._predictor, self._engine, self._send = predictor, predictor.engine, send
         self._answering = Answering(predictor)
-        self._run = SequenceRunner(engine, is_token_level=predictor.task.is_token_level)
-        self._queue = SequenceQueue(engine.tokens_per_batch, engine.shortest_share)
+        self._run = SequenceRunner(self._engine, is_token_level=predictor.task.is_token_level)
+        self._queue = SequenceQueue(self._engine.tokens_per_batch, self._engine.shortest_share)
         self._arrived: collections.deque[tuple[Job, float]] = collections.deque()
         self._running: dict[int, _RunningJob] = {}  # keyed by the job's id
         self._cancelled: set[int] = set()  # jobs that are not tokenized yet
         self._has_work = threading.Condition()
-        for number in range(engine.num_instances):
+        for number in range(self._engine.num_instances):
             threading.Thread(target=self._work, name=f"instance {number}", daemon=True).start()
 
     def submit(self, job: Job) -> None:
@@ -175,7 +177,11 @@ class JobRunner:
             sequences = EncodedSequences.concatenate(parts)
             outputs = self._run(sequences)
         except Exception as error:  # a worker must survive any request
-            self._send([self._fail(running, error) for running in jobs if running.is_wanted])
+            if len(jobs) > 1:  # a job that fails must not fail the others
+                for job in jobs:
+                    self._run_batch([(running, index) for running, index in batch if running is job])
+            elif jobs[0].is_wanted:
+                self._send([self._fail(jobs[0], error)])
             return
         seconds = time.monotonic() - begin
         batch_tokens = len(batch) * int(sequences.lengths.max())
@@ -221,8 +227,7 @@ class JobRunner:
     def _fail(self, running: _RunningJob, error: Exception) -> Result:
         with self._has_work:
             running.is_wanted = False  # its other sequences are dropped
-        result = _make_error(running.job.id, error, Timings())
-        return self._finish(running, FAILED, result.value, time.monotonic())
+        return self._finish(running, FAILED, _describe_failure(error), time.monotonic())
 
     def _finish(self, running: _RunningJob, status: str, value: object, now: float) -> Result:
         self._running.pop(running.job.id, None)
@@ -239,6 +244,10 @@ def _join_parts(running: _RunningJob) -> dict[str, np.ndarray]:
 
 def _make_error(job_id: int, error: Exception, timings: Timings) -> Result:
     """Return the result of a job that cannot be run; an error of ours is a sentence for the client."""
-    if isinstance(error, InputError):
-        return Result(job_id, INVALID, str(error), timings)
-    return Result(job_id, FAILED, f"the model failed on this request ({type(error).__name__}: {error})", timings)
+    status = TOO_LONG if isinstance(error, TooLongError) else INVALID if isinstance(error, InputError) else FAILED
+    return Result(job_id, status, str(error) if status != FAILED else _describe_failure(error), timings)
+
+
+def _describe_failure(error: Exception) -> str:
+    """Return a sentence for what an engine or our own code raised."""
+    return str(error) if isinstance(error, InputError) else f"the model failed ({type(error).__name__}: {error})"

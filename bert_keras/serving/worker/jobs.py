@@ -1,4 +1,4 @@
-"""What the server and a worker process send each other over their socket: jobs, results and cancellations.
+"""Messages between the server and a worker process: jobs, results and cancellations.
 
 Both ends belong to one server on one machine, so messages are pickled, as by Python's `multiprocessing`.
 """
@@ -13,7 +13,7 @@ _LENGTH = struct.Struct("<I")
 # kinds of jobs
 ANSWERS, SIGNATURE, IDS, TOKENS = "answers", "signature", "ids", "tokens"
 # statuses of results
-OK, INVALID, EXPIRED, FAILED = "ok", "invalid", "expired", "failed"
+OK, INVALID, TOO_LONG, EXPIRED, FAILED = "ok", "invalid", "too long", "expired", "failed"
 
 
 class Job(NamedTuple):
@@ -60,7 +60,8 @@ class Result(NamedTuple):
 
     Attributes:
         id: that of the job.
-        status: `OK`, `INVALID` (the request is wrong), `EXPIRED` (its deadline passed) or `FAILED`.
+        status: `OK`, `INVALID` (the request is wrong), `TOO_LONG` (a text is, and may not be cut), `EXPIRED` (its
+            deadline passed) or `FAILED`.
         value: the answers, or a message unless the status is `OK`.
         timings: where the time went.
     """

@@ -12,7 +12,7 @@ from bert_keras.serving.worker.signature_outputs import describe_signature_outpu
 from bert_keras.serving.worker.tensor_spec import TensorSpec
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.engines.artifact_files import find_artifact, is_artifact
-from bert_keras.tasks.engines.engine import FAST_SAVED_MODEL, Engine
+from bert_keras.tasks.engines.engine import FAST_SAVED_MODEL, count_threads
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 
@@ -32,10 +32,6 @@ class OpenModel(NamedTuple):
     predictor: Predictor
     engine: str
 
-    def get_engine(self) -> Engine:
-        """Return the engine that runs the model."""
-        return self.predictor.engine
-
 
 def open_model(source: ModelSource) -> OpenModel:
     """Open a model.
@@ -49,21 +45,32 @@ def open_model(source: ModelSource) -> OpenModel:
         _load_tensorflow()
         return OpenModel(Predictor.from_checkpoint(path), KERAS)
     artifact = find_artifact(path, source.engine)
-    instances = source.instances
     if artifact.engine == "tensorflow":
         for name in FAST_SAVED_MODEL:  # this process changes no weights
             os.environ.setdefault(name, "1")
         _load_tensorflow()
-    elif instances is None and source.threads is None:
-        instances = os.cpu_count() or 1
-    predictor = Predictor.from_artifact(artifact, threads=source.threads, instances=instances or 1)
+    instances = _choose_instances(source, artifact.engine)
+    predictor = Predictor.from_artifact(artifact, threads=source.threads, instances=instances)
     return OpenModel(predictor, artifact.engine)
 
 
 def runs_in_calling_thread(source: ModelSource) -> bool:
-    """Whether the engine computes in the thread that calls it, and starts no threads of its own."""
-    is_keras = source.engine in (KERAS, "tensorflow", "openvino") or not is_artifact(pathlib.Path(source.path))
-    return not is_keras and source.threads in (None, 1) and source.instances != 1
+    """Whether the engine computes in the thread that calls it, and starts no threads of its own.
+
+    Raises:
+        InputError: there is no artifact that the engine can run.
+    """
+    path = pathlib.Path(source.path)
+    if source.engine == KERAS or not is_artifact(path) or find_artifact(path, source.engine).engine != "onnxruntime":
+        return False
+    return (source.threads or count_threads(_choose_instances(source, "onnxruntime"))) == 1
+
+
+def _choose_instances(source: ModelSource, engine: str) -> int:
+    """Return the number of batches at the same time: one per core, unless TensorFlow or the threads are chosen."""
+    if source.instances is not None:
+        return source.instances
+    return 1 if engine == "tensorflow" or source.threads is not None else os.cpu_count() or 1
 
 
 def warm_up(predictor: Predictor) -> None:

@@ -1,4 +1,4 @@
-"""`ModelSource`: what a worker process opens."""
+"""`ModelSource`: the model that a worker process opens, and how."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ SERVER_ENGINES = (*ENGINES, KERAS)
 
 
 class ModelSource(NamedTuple):
-    """What a worker opens.
+    """A model and the engine that runs it.
 
     Attributes:
         path: an artifact or a checkpoint folder.

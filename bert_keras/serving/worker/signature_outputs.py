@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from bert_keras.pipelines.batches.encoding import EncodedSequences
-from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
 from bert_keras.serving.worker.tensor_spec import TensorSpec
 from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.base import Task
@@ -96,7 +95,7 @@ def _compute_tags(
     rows: dict[str, list[list]] = {name: [] for name in ("words", "labels", "label_ids", "probabilities")}
     rows |= {"starts": [], "ends": []}
     all_probabilities = task.compute_word_probabilities(sequences, outputs, examples)
-    all_ranges = _find_ranges(sequences, examples)
+    all_ranges = task.find_word_ranges(sequences, examples)
     for sentence, probabilities, ranges in zip(examples, all_probabilities, all_ranges, strict=True):
         places = np.flatnonzero(probabilities.any(axis=1))  # words without tokens are left out
         label_ids = probabilities[places].argmax(axis=1).tolist()
@@ -111,24 +110,6 @@ def _compute_tags(
     kinds |= {"probabilities": (0.0, np.float32), "starts": (0, np.int32), "ends": (0, np.int32)}
     padded = {name: _pad(values, *kinds[name]) for name, values in rows.items()}
     return padded | {"num_words": np.array([*map(len, rows["words"])], np.int32)}
-
-
-def _find_ranges(sequences: EncodedSequences, examples: Sequence[TaggedSentence]) -> list[np.ndarray]:
-    """Return the character range of each word `(W, 2)`, for each example.
-
-    It excludes accents and control characters at the edges of a word, which belong to no token, as in the SavedModel.
-    """
-    lengths = np.array([len(word) + 1 for sentence in examples for word in sentence.words])  # and a space
-    begins = np.cumsum(lengths) - lengths  # of words among all that were tokenized
-    first_words = np.cumsum([0, *(len(sentence.words) for sentence in examples)])
-    tokens = np.flatnonzero(sequences.text_positions >= 0)
-    token_words = first_words[sequences.examples[sequences.sequence_indices[tokens]]]
-    edges = np.stack([sequences.word_starts[tokens], sequences.word_ends[tokens]], axis=1)
-    edges = edges + begins[token_words][:, np.newaxis]
-    words = np.searchsorted(begins, edges[:, 0], side="right") - 1
-    ranges = np.repeat([start for sentence in examples for start in sentence.starts], 2).reshape(-1, 2)
-    ranges[words] += edges - begins[words][:, np.newaxis]
-    return np.split(ranges, first_words[1:-1])
 
 
 def _compute_spans(

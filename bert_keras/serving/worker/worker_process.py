@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from bert_keras.errors import InputError
-from bert_keras.serving.worker.jobs import Cancellation, Job, LoadError, MessageReader, Ready, Result, pack
+from bert_keras.serving.worker.jobs import Cancellation, Job, LoadError, MessageReader, Ready, pack
 
 if TYPE_CHECKING:  # all else is imported by a thread of low priority
     from bert_keras.serving.worker.job_runner import JobRunner
@@ -97,7 +97,7 @@ class _Worker:
             del job_runner
             self._is_quick = model_opening.runs_in_calling_thread(model_source.ModelSource(**self._source))
         except Exception as error:
-            self._connection.send([LoadError(f"{type(error).__name__}: {error}")])
+            self._report(error)
             return
         self._is_imported.set()
         if self._is_quick:
@@ -118,22 +118,23 @@ class _Worker:
             model = open_model(ModelSource(**self._source))
             warm_up(model.predictor)
             description = describe_model(model)
-        except Exception as error:  # whatever a damaged file or a library raises, the server must know
-            message = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-            self._connection.send([LoadError(message)])
+        except Exception as error:
+            self._report(error)
             return
         gc.collect()
         gc.freeze()  # what is loaded stays: the garbage collector need not look at it again and again
         self._model = model
         self._connection.send([Ready(description)])
 
+    def _report(self, error: Exception) -> None:
+        """Tell the server what a damaged file or a library raised."""
+        message = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        self._connection.send([LoadError(message)])
+
     def _start_runner(self) -> JobRunner:
         from bert_keras.serving.worker.job_runner import JobRunner
 
-        return JobRunner(self._model.predictor, self._model.get_engine(), self._send)
-
-    def _send(self, results: list[Result]) -> None:
-        self._connection.send(results)
+        return JobRunner(self._model.predictor, self._connection.send)
 
 
 def main(arguments: list[str]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bert_keras.compat import import_onnxruntime
 from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.tasks.engines.engine import ArtifactEngine, Features, count_threads
 
@@ -33,9 +34,8 @@ class OnnxruntimeEngine(ArtifactEngine):
     def __init__(
         self, path: str | os.PathLike, wanted: Sequence[str], *, threads: int | None = None, instances: int = 1
     ):
-        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # from 1.29 on, onnxruntime sends usage data by default
         try:
-            import onnxruntime
+            onnxruntime = import_onnxruntime()
         except ImportError:
             raise MissingExtraError(f"running {path}", "onnxruntime", "onnx") from None
         options = onnxruntime.SessionOptions()

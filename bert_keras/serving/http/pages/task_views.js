@@ -115,7 +115,7 @@ export const TASKS = {
   },
 };
 
-const isPair = (model) => model.inputs.includes("second_text");
+const isPair = (model) => model.input_names.includes("second_text");
 export const listLabels = (model) => Object.values(Object.values(model.model_type)[0].id2label ?? {});
 const listLines = (text) =>
   text

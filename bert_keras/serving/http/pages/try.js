@@ -43,16 +43,9 @@ function keepNewest(versions) {
 }
 
 // Show the model that the address names, or the first
-async function choose() {
+function choose() {
   const chosen = models.find((one) => encodeURIComponent(one.model_id) === location.hash.slice(1)) ?? models[0];
   byId("model").value = chosen.model_id;
-  try {
-    chosen.inputs ??= await readInputNames(chosen.model_id);
-  } catch (error) {
-    showError(error.message);
-    return;
-  }
-  if (byId("model").value !== chosen.model_id) return; // the user has chosen another one meanwhile
   model = chosen;
   typed[model.task] ??= {};
   byId("title").textContent = TASKS[model.task].title;
@@ -61,11 +54,6 @@ async function choose() {
   clear();
   byId("work").hidden = false;
   run();
-}
-
-async function readInputNames(name) {
-  const { json } = await ask("GET", `v2/models/${encodeURIComponent(name)}`);
-  return json.inputs.map((one) => one.name);
 }
 
 function listFacts() {
@@ -201,7 +189,7 @@ byId("again").addEventListener("click", run);
 byId("copy").addEventListener("click", () => copyText(byId("curl"), byId("copy")));
 onKey(() => {
   clear();
-  if (model?.inputs) run();
+  if (model) run();
   else start();
 });
 start();

@@ -1,0 +1,35 @@
+"""When a model may be loaded at low priority: not if its engine starts threads, which would inherit it."""
+
+import os
+
+import pytest
+
+from bert_keras.errors import InputError
+from bert_keras.serving.worker.model_opening import runs_in_calling_thread
+from bert_keras.serving.worker.model_source import ModelSource
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, True),
+        ({"engine": "onnxruntime"}, True),
+        ({"threads": 1}, True),
+        ({"threads": 2}, False),
+        ({"instances": 1}, False),  # one instance has the threads of all cores
+        ({"instances": 1, "threads": 1}, True),
+        ({"instances": 4}, True),
+        ({"engine": "openvino"}, False),
+        ({"engine": "keras"}, False),
+    ],
+)
+def test_only_onnxruntime_with_one_thread_runs_in_the_calling_thread(settings, expected, artifacts, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    assert runs_in_calling_thread(ModelSource(str(artifacts["classifier"]), **settings)) is expected
+
+
+def test_a_saved_model_and_a_checkpoint_start_threads(saved_model_folders, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    assert not runs_in_calling_thread(ModelSource(str(tmp_path)))
+    with pytest.raises(InputError, match=r"has no assets\.extra"):  # it is found to be a SavedModel
+        runs_in_calling_thread(ModelSource(str(saved_model_folders("classifier"))))
