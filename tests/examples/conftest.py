@@ -1,3 +1,3 @@
 """Tiny models of the tests of the server."""
 
-from tests.serving.conftest import make_artifacts, make_model  # noqa: F401  fixtures
+from tests.serving.conftest import make_artifacts, make_kind  # noqa: F401  fixtures
