@@ -13,7 +13,8 @@ runs on the same machine.
 
 compare: each round starts each server in turn and sends requests of 32 clients, each of which waits for its answer.
 bulk: texts/s of the same requests compared with `Predictor` on all texts at once, the most that the engine can do.
-overload: requests arrive at ten times the rate that the server can answer.
+overload: requests arrive at ten times the rate that the server can answer. With --separate-cores the generator has
+cores of its own, because sending ten times as many requests takes a part of the machine.
 versions: requests arrive at half that rate, first without changes, then while versions appear one after the other.
 soak: half that rate for a long time; memory, threads and open files of all processes at the beginning and at the end.
 """
@@ -46,12 +47,14 @@ MODEL = "model"
 
 
 @contextlib.contextmanager
-def run_own(model: pathlib.Path, *options: str) -> Iterator[Peer]:
-    """Run `bert-keras serve` with one model."""
+def run_own(model: pathlib.Path, *options: str, cores: set[int] = frozenset()) -> Iterator[Peer]:
+    """Run `bert-keras serve` with one model, on some of the cores if they are given."""
     command = [sys.executable, "-m", "bert_keras.cli.main", "serve", "--model", f"{MODEL}={model}", "--port", "0"]
     process = subprocess.Popen(
         [*command, "--no-grpc", "--json", *options], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
+    if cores:
+        os.sched_setaffinity(process.pid, cores)
     try:
         line = process.stdout.readline()
         if not line:
@@ -146,13 +149,26 @@ def measure_bulk(arguments: argparse.Namespace) -> None:
 
 def measure_overload(arguments: argparse.Namespace) -> None:
     """Print what happens at ten times the capacity."""
-    with run_own(arguments.artifact, "--timeout", "2", "--max-requests", str(arguments.max_requests)) as peer:
-        capacity = measure_capacity(peer, arguments.seconds)
-        settings = {"rate": 10 * capacity, "duration_seconds": arguments.seconds, "num_connections": 1024}
-        result = send(peer, "/classify", "tasks", **settings).summarize()
-    print(f"capacity {capacity:.0f} requests/s; deadline 2 s")
-    print_load(f"{10 * capacity:.0f} arrivals/s", result)
-    print(f"goodput {result['requests_per_second'] / capacity:.1%} of the capacity")
+    cores = os.sched_getaffinity(0)
+    server_cores = set()
+    if arguments.separate_cores:
+        server_cores = set(sorted(cores)[: len(cores) // 2])
+        os.sched_setaffinity(0, cores - server_cores)
+    options = ("--timeout", "2", "--max-requests", str(arguments.max_requests))
+    with run_own(arguments.artifact, *options, cores=server_cores) as peer:
+        capacities, results = [measure_capacity(peer, arguments.seconds)], []
+        for _ in range(arguments.rounds):
+            rate = 10 * capacities[-1]
+            settings = {"rate": rate, "duration_seconds": arguments.seconds, "num_connections": 1024}
+            results.append(send(peer, "/classify", "tasks", **settings).summarize())
+            print_load(f"{rate:.0f} arrivals/s", results[-1])
+            capacities.append(measure_capacity(peer, arguments.seconds))
+    shares = [
+        result["requests_per_second"] / statistics.mean(capacities[number : number + 2])
+        for number, result in enumerate(results)
+    ]
+    print(f"capacity {', '.join(f'{capacity:.0f}' for capacity in capacities)} requests/s; deadline 2 s")
+    print(f"goodput {statistics.median(shares):.1%} ({', '.join(f'{share:.1%}' for share in shares)}) of the capacity")
 
 
 def print_load(name: str, result: dict) -> None:
@@ -268,6 +284,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10.0, help="of each load")
     parser.add_argument("--max-requests", type=int, default=512)
+    parser.add_argument("--separate-cores", action="store_true", help="half of the cores for the server (overload)")
     parser.add_argument("--load", type=float, default=0.5, help="share of the capacity")
     parser.add_argument("--requests", type=int, default=50_000)
     parser.add_argument("--changes", type=int, default=50)

@@ -45,10 +45,11 @@ class ServerMetrics:
         """Add a gauge that is read when Prometheus asks: `read` returns values with their labels."""
         self.registry.register(_ReadGauge(f"bert_keras_{name}", text, labels, read))
 
-    def count_request(self, endpoint: str, status: int, seconds: float) -> None:
-        """Count a finished request."""
+    def count_request(self, endpoint: str, status: int, seconds: float | None = None) -> None:
+        """Count a finished request, and the time that it took unless it is None."""
         self._get(self._requests, endpoint, str(status)).inc()
-        self._get(self._seconds, endpoint).observe(seconds)
+        if seconds is not None:
+            self._get(self._seconds, endpoint).observe(seconds)
 
     def count_error(self, reason: str) -> None:
         """Count an error."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -10,9 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 import uvicorn
 
 from bert_keras.errors import InputError
+from bert_keras.serving.garbage import rest_garbage_collector
 from bert_keras.serving.http.application import make_application
 from bert_keras.serving.http.endpoint import Endpoint
 from bert_keras.serving.http.health import add_gauges, make_health_endpoints
+from bert_keras.serving.http.http_protocol import make_http_protocol
 from bert_keras.serving.http.openapi import make_openapi_endpoint
 from bert_keras.serving.http.pages.page_endpoints import make_page_endpoints
 from bert_keras.serving.models.repository import ModelRepository, ModelSettings
@@ -21,6 +22,7 @@ from bert_keras.serving.protocols.openai_embeddings import make_openai_endpoints
 from bert_keras.serving.protocols.tasks import make_task_endpoints
 from bert_keras.serving.protocols.tensorflow_serving_rest import make_tensorflow_serving_endpoints
 from bert_keras.serving.protocols.text_embeddings_inference import make_tei_endpoints
+from bert_keras.serving.scheduling import yield_to_computations
 from bert_keras.serving.server_state import ServerState
 from bert_keras.serving.settings import ServerSettings
 
@@ -46,6 +48,7 @@ def serve(
         InputError: a model cannot be loaded, or a port is taken.
         MissingExtraError: a package is missing.
     """
+    yield_to_computations()
     loop = _choose_loop()()
     try:
         loop.run_until_complete(_serve(models, settings, log, on_ready))
@@ -90,9 +93,7 @@ async def _serve(
             await asyncio.gather(loading, return_exceptions=True)
             return
         loading.result()
-        gc.collect()
-        gc.freeze()  # what is loaded stays: the garbage collector need not look at it again and again
-        server.admission.num_instances = sum(one.description["instances"] for one in repository.list_versions())
+        rest_garbage_collector()
         await _answer(server, listener, stop, on_ready)
     finally:
         listener.close()
@@ -106,10 +107,11 @@ async def _answer(
 ) -> None:
     """Answer requests until `stop` is set, then finish those that run."""
     settings = server.settings
+    endpoints = make_endpoints(server)
     http = _HttpServer(
         uvicorn.Config(
-            make_application(server, make_endpoints(server)),
-            http="httptools",
+            make_application(server, endpoints),
+            http=make_http_protocol(server, endpoints),
             lifespan="off",
             log_config=None,
             access_log=False,

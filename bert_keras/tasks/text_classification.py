@@ -155,15 +155,13 @@ class TextClassification(Task):
 
     def to_json(self, answer: Mapping, num_best: int = 1) -> dict:
         """Convert an answer to JSON values, with the `num_best` most probable classes."""
-        if self.problem == "regression":
-            return dict(answer)
-        probabilities = np.asarray(answer["probabilities"]).tolist()
-        ranked = sorted(zip(probabilities, self.labels, strict=True), key=lambda pair: -pair[0])
         given = {name: value for name, value in answer.items() if name != "probabilities"}
         if self.problem == "multi_label":
             num_best = max(num_best, len(answer["labels"]))
-        elif num_best == 1:
+        elif num_best == 1 or self.problem == "regression":
             return given
+        probabilities = np.asarray(answer["probabilities"]).tolist()
+        ranked = sorted(zip(probabilities, self.labels, strict=True), key=lambda pair: -pair[0])
         return {**given, "best": [{"label": name, "probability": value} for value, name in ranked[:num_best]]}
 
     def compute_confusion_matrix(self, answers: Sequence[Mapping], examples: Sequence[TextExample]) -> np.ndarray:

@@ -71,6 +71,7 @@ import pathlib
 import triton_python_backend_utils as pb_utils
 
 import bert_keras as bk
+from bert_keras.cores import count_cores
 from bert_keras.serving.worker.job_runner import JobRunner
 from bert_keras.serving.worker.jobs import INVALID, OK, SIGNATURE, Job
 from bert_keras.serving.worker.model_opening import warm_up
@@ -86,7 +87,7 @@ class TritonPythonModel:
         config = json.loads(args["model_config"])
         parameters = {key: value["string_value"] for key, value in config["parameters"].items()}
         artifact = pathlib.Path(args["model_repository"], parameters["artifact"])
-        instances = int(parameters.get("instances", os.cpu_count()))
+        instances = int(parameters.get("instances", count_cores()))
         predictor = bk.Predictor.from_artifact(artifact, threads=1, instances=instances)
         warm_up(predictor)
         self._input_names, self._output_names = (

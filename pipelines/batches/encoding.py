@@ -9,6 +9,7 @@ This module does not import TensorFlow: `encode` needs only what the tokenizer n
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -63,10 +64,10 @@ class EncodedSequences:
     def __len__(self) -> int:
         return len(self.examples)
 
-    @property
+    @functools.cached_property
     def lengths(self) -> np.ndarray:
         """Length of each sequence in tokens, including special tokens, `(N,)`."""
-        return np.diff(self.row_splits)
+        return self.row_splits[1:] - self.row_splits[:-1]
 
     @property
     def sequence_indices(self) -> np.ndarray:
@@ -81,15 +82,16 @@ class EncodedSequences:
 
     def slice(self, begin: int, end: int) -> EncodedSequences:
         """Return the sequences `begin` to `end`; their examples are numbered from 0."""
-        tokens = slice(self.row_splits[begin], self.row_splits[end])
-        columns = {name: getattr(self, name) for name in _TOKEN_COLUMNS}
-        return dataclasses.replace(
-            self,
-            row_splits=self.row_splits[begin : end + 1] - self.row_splits[begin],
+        row_splits = self.row_splits[begin : end + 1]
+        tokens = slice(row_splits[0], row_splits[-1])
+        columns = [(name, getattr(self, name)) for name in _TOKEN_COLUMNS]
+        return EncodedSequences(
+            row_splits=row_splits - row_splits[0],
             second_starts=self.second_starts[begin:end],
             examples=self.examples[begin:end] - (self.examples[begin] if end > begin else 0),
+            pad_id=self.pad_id,
             prompt_lengths=None if self.prompt_lengths is None else self.prompt_lengths[begin:end],
-            **{name: None if values is None else values[tokens] for name, values in columns.items()},
+            **{name: None if values is None else values[tokens] for name, values in columns},
         )
 
     @staticmethod

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import pathlib
 from collections.abc import Callable, Iterable
 
 from bert_keras.checks import describe_integer, is_integer, quote
+from bert_keras.cores import count_cores
 from bert_keras.errors import InputError
 
 _MAX_INTEGER = 10**12  # so that the product of two fits into 64 bits
@@ -132,11 +132,10 @@ def add_overwrite(parser: argparse.ArgumentParser, text: str = "replace OUT if t
 
 def add_workers(parser: argparse.ArgumentParser, purpose: str, max_workers: int) -> None:
     """Add `--workers`, by default the number of CPU cores up to `max_workers`."""
-    num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     parser.add_argument(
         "--workers",
         type=positive_integer,
-        default=min(num_cores, max_workers),
+        default=min(count_cores(), max_workers),
         metavar="N",
         help=f"number of {purpose}; does not affect the result (default: the number of cores, at most {max_workers})",
     )

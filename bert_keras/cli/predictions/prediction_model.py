@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.options import task_options
 from bert_keras.cli.options.model_folder import read_model
+from bert_keras.cores import count_cores
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.option_spelling import spell_flag
 
@@ -75,4 +76,4 @@ class PredictionModel(NamedTuple):
         given = task_options.get_given_options(arguments, "threads", "instances")
         if given or arguments.texts or self.artifact.engine == "tensorflow":  # TensorFlow gains nothing by instances
             return given
-        return {"instances": os.cpu_count() or 1}
+        return {"instances": count_cores()}

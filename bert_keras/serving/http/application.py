@@ -19,7 +19,6 @@ from bert_keras.serving.http.endpoint import (
     Endpoint,
     Reply,
     check_payload,
-    format_plain_error,
     get_header,
     make_json_reply,
     read_timeout,
@@ -84,12 +83,17 @@ class EndpointApplication:
             return await endpoint.handler(call)
         size = _read_size(scope)
         check_payload(size, server.settings.max_payload)
-        server.admission.enter(size, read_timeout(scope, server.settings.timeout))
+        entry, has_waited = server.admission.enter(size, read_timeout(scope, server.settings.timeout)), False
         try:
             await call.read_body()
-            return await endpoint.handler(call)
+            reply = await endpoint.handler(call)
+            has_waited = call.model_name is not None
+            return reply
+        except ServingError as error:
+            has_waited = error.reason is Reason.EXPIRED
+            raise
         finally:
-            server.admission.leave(size, call.timings.compute)
+            server.admission.leave(entry, has_waited=has_waited)
 
     def _trace(self, scope: Mapping, call: Call, status: int, seconds: float) -> None:
         names = ("traceparent", "tracestate")
@@ -106,40 +110,25 @@ class EndpointApplication:
         return make_json_reply(body, status, headers)
 
 
-class RefusalGate:
-    """ASGI middleware that refuses requests to models while the server is full, before they are routed and read.
+class Dispatcher:
+    """ASGI application that finds endpoints without parameters in their paths itself, and passes on everything else.
 
-    At ten times the load that the server can answer, refusals are most of its work, and this is the cheapest place.
+    Starlette's middleware and routing take longer than the endpoint.
 
     Args:
+        fixed: the endpoints without parameters, keyed by method and path.
         application: answers all other requests.
-        server: what all requests share.
-        endpoints: those whose protocols have their own form of errors.
     """
 
-    def __init__(self, application: Callable, server: ServerState, endpoints: Sequence[Endpoint]):
-        self._application, self._server = application, server
-        self._formats = {endpoint.path: endpoint.format_error for endpoint in endpoints if endpoint.is_inference}
+    def __init__(self, fixed: Mapping[tuple[str, str], Callable], application: Callable):
+        self._fixed, self._application = fixed, application
 
     async def __call__(self, scope: Mapping, receive: Callable, send: Callable) -> None:
-        """Answer or pass on a request."""
-        server = self._server
-        is_inference = scope["type"] == "http" and scope["method"] == "POST"
-        if not is_inference or not server.admission.must_refuse(server.settings.timeout):
-            await self._application(scope, receive, send)
-            return
-        error = server.admission.make_refusal()
-        status, body = self._formats.get(scope["path"], format_plain_error)(error)
-        reply = make_json_reply(body, status)
-        server.metrics.count_error(error.reason.name.lower())
-        server.metrics.count_request("refused", status, 0.0)
-        headers = [
-            (b"content-type", reply.content_type.encode()),
-            (b"content-length", b"%d" % len(reply.body)),
-            (b"retry-after", b"%d" % error.retry_after),
-        ]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": reply.body})
+        """Pass on a request."""
+        application = self._application
+        if scope["type"] == "http":
+            application = self._fixed.get((scope["method"], scope["path"]), application)
+        await application(scope, receive, send)
 
 
 def make_application(server: ServerState, endpoints: Sequence[Endpoint]) -> Callable:
@@ -149,15 +138,14 @@ def make_application(server: ServerState, endpoints: Sequence[Endpoint]) -> Call
         server: what all requests share.
         endpoints: what clients can call.
     """
-    own = [
-        Route(endpoint.path, EndpointApplication(server, endpoint), methods=[endpoint.method]) for endpoint in endpoints
-    ]
-    application = Starlette(routes=own, exception_handlers={HTTPException: _describe_http_error})
-    gate = RefusalGate(application, server, endpoints)
+    own = {(endpoint.method, endpoint.path): EndpointApplication(server, endpoint) for endpoint in endpoints}
+    routes = [Route(path, application, methods=[method]) for (method, path), application in own.items()]
+    fixed = {key: application for key, application in own.items() if "{" not in key[1]}
+    dispatcher = Dispatcher(fixed, Starlette(routes=routes, exception_handlers={HTTPException: _describe_http_error}))
     if not server.settings.cors_origins:
-        return gate
+        return dispatcher
     origins, every = list(server.settings.cors_origins), ["*"]
-    return CORSMiddleware(gate, origins, allow_methods=["GET", "POST"], allow_headers=every, expose_headers=every)
+    return CORSMiddleware(dispatcher, origins, allow_methods=["GET", "POST"], allow_headers=every, expose_headers=every)
 
 
 async def _describe_http_error(request: Request, error: Exception) -> JSONResponse:

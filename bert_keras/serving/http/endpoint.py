@@ -19,6 +19,7 @@ from bert_keras.serving.worker.jobs import Result, Timings
 
 JSON, BINARY = "application/json", "application/octet-stream"
 _TIMEOUT_HEADER = b"x-request-timeout"
+_WATCH_SECONDS = 0.2  # after which the server looks whether the client still waits
 
 
 class ClientLeftError(Exception):
@@ -172,25 +173,55 @@ class Call:
             raise ServingError(Reason.INVALID, describe_validation_error(error)) from None
 
     async def run(self, version: ServedVersion, kind: str, inputs: object, **options: object) -> Result:
-        """Run a job, and cancel it if the client leaves.
+        """Run a job, and cancel it if the client leaves and the job takes longer than a moment.
 
         Raises:
             ServingError: it has no result.
             ClientLeftError: the client has left.
         """
         future = version.start(kind, inputs, options, self.deadline)
-        watching = asyncio.ensure_future(self._receive())  # returns when the client leaves
-        watching.add_done_callback(lambda _: future.cancel())
+        watch = _Watch(self._receive, future)
         try:
             result = await future
         except asyncio.CancelledError:
-            if watching.done() and not watching.cancelled():
+            if watch.has_left:
                 raise ClientLeftError from None
             raise
         finally:
-            watching.cancel()
+            watch.stop()
         self.model_name, self.timings = version.name, add_timings(self.timings, result.timings)
         return result
+
+
+class _Watch:
+    """Cancels a future when the client leaves; begins late, because most answers are there before.
+
+    Args:
+        receive: ASGI's function, which returns when the client leaves.
+        future: the future.
+    """
+
+    __slots__ = ("_future", "_receive", "_task", "_timer", "has_left")
+
+    def __init__(self, receive: Callable, future: asyncio.Future):
+        self._receive, self._future = receive, future
+        self.has_left = False
+        self._task: asyncio.Task | None = None
+        self._timer = asyncio.get_running_loop().call_later(_WATCH_SECONDS, self._start)
+
+    def stop(self) -> None:
+        """Watch no longer."""
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _start(self) -> None:
+        self._task = asyncio.ensure_future(self._wait())
+
+    async def _wait(self) -> None:
+        await self._receive()
+        self.has_left = True
+        self._future.cancel()
 
 
 def add_timings(one: Timings, other: Timings) -> Timings:

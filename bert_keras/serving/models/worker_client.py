@@ -30,7 +30,7 @@ class WorkerClient(asyncio.Protocol):
         self._process: subprocess.Popen | None = None
         self._loaded: asyncio.Future | None = None
         self._is_closing = False
-        self._outgoing: list[bytes] = []
+        self._outgoing: list[object] = []
 
     @property
     def pid(self) -> int | None:
@@ -61,7 +61,7 @@ class WorkerClient(asyncio.Protocol):
 
     def send(self, message: object) -> None:
         """Send a message, together with the others of this turn of the event loop."""
-        self._outgoing.append(pack(message))
+        self._outgoing.append(message)
         if len(self._outgoing) == 1:
             asyncio.get_running_loop().call_soon(self._flush)
 
@@ -79,8 +79,8 @@ class WorkerClient(asyncio.Protocol):
 
     def _flush(self) -> None:
         if not self._transport.is_closing():
-            self._transport.write(b"".join(self._outgoing))
-        self._outgoing.clear()
+            self._transport.write(pack(self._outgoing))
+        self._outgoing = []
 
     def kill(self) -> None:
         """End the process at once."""

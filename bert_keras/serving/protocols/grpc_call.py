@@ -79,16 +79,16 @@ async def grpc_call(
     call = GrpcCall(server, seconds)
     size = request.ByteSize()
     code = grpc.StatusCode.OK
-    has_entered = False
+    entry, has_expired = None, False
     try:
         check_key(dict(context.invocation_metadata() or ()).get("authorization"), server.settings.api_key)
         if is_inference:
-            server.admission.enter(size, seconds)
-            has_entered = True
+            entry = server.admission.enter(size, seconds)
         yield call
     except (ServingError, InputError) as error:
         error = error if isinstance(error, ServingError) else ServingError(Reason.INVALID, str(error))
         server.metrics.count_error(error.reason.name.lower())
+        has_expired = error.reason is Reason.EXPIRED
         # TensorFlow Serving's code for an unknown signature
         code = grpc.StatusCode.FAILED_PRECONDITION if isinstance(error, UnknownSignatureError) else _CODES[error.reason]
         if error.retry_after is not None:
@@ -98,6 +98,6 @@ async def grpc_call(
         code = grpc.StatusCode.CANCELLED
         raise
     finally:
-        if has_entered:
-            server.admission.leave(size, call.timings.compute)
+        if entry is not None:
+            server.admission.leave(entry, has_waited=call.timings.compute > 0 or has_expired)
         server.metrics.count_request(name, code.value[0], time.perf_counter() - begin)

@@ -82,8 +82,27 @@ class Answering:
         if job.kind == SIGNATURE:
             return compute_signature_outputs(encoded.task, encoded.sequences, outputs, encoded.examples)
         answers = encoded.task.decode(encoded.sequences, outputs, encoded.examples)
-        top = job.options.get("top")
-        return answers if top is None else [encoded.task.to_json(answer, top) for answer in answers]
+        return _select_best(encoded.task, answers, job.options.get("top"))
+
+    def is_plain(self, job: Job, encoded: EncodedJob) -> bool:
+        """Whether a job can be decoded by `decode_together`: answers of one sequence, without a prompt of its own."""
+        return job.kind == ANSWERS and len(encoded.sequences) == 1 and encoded.task is self._predictor.task
+
+    def decode_together(
+        self, jobs: Sequence[tuple[Job, EncodedJob]], sequences: EncodedSequences, outputs: Mapping[str, np.ndarray]
+    ) -> list[list]:
+        """Return the results of plain jobs, in a fraction of the time that one after the other takes.
+
+        Args:
+            jobs: jobs for which `is_plain` is true.
+            sequences: the sequence of each.
+            outputs: the outputs of all.
+        """
+        task = self._predictor.task
+        answers = task.decode(sequences, outputs, [encoded.examples[0] for _, encoded in jobs])
+        return [
+            _select_best(task, [answer], job.options.get("top")) for (job, _), answer in zip(jobs, answers, strict=True)
+        ]
 
     def _make_examples(self, job: Job) -> tuple[Task, list]:
         task = self._select_task(job.options)
@@ -126,6 +145,11 @@ class Answering:
             part, begin, first = sequences.slice(begin, end), end, first + count
             results.append(_check_length(part, limit) or EncodedJob(own_task, own, part))
         return results
+
+
+def _select_best(task: Task, answers: list, top: int | None) -> list:
+    """Return answers as JSON values with the `top` best ones of each; None: the answers themselves."""
+    return answers if top is None else [task.to_json(answer, top) for answer in answers]
 
 
 def _get_group(job: Job, examples: Sequence) -> tuple:

@@ -54,6 +54,11 @@ class _RunningJob:
         """Whether the job is a batch of its own."""
         return self.encoded is None
 
+    def get_sequence(self, index: int) -> EncodedSequences:
+        """Return one of its sequences."""
+        sequences = self.encoded.sequences
+        return sequences if len(sequences) == 1 else sequences.slice(index, index + 1)
+
     def get_timings(self, finished: float) -> Timings:
         """Return where the time of the job went."""
         started = finished if self.started is None else self.started
@@ -173,8 +178,7 @@ class JobRunner:
             if batch[0][0].is_whole:
                 self._send([self._run_ids(batch[0][0], begin)])
                 return
-            parts = [running.encoded.sequences.slice(index, index + 1) for running, index in batch]
-            sequences = EncodedSequences.concatenate(parts)
+            sequences = EncodedSequences.concatenate([running.get_sequence(index) for running, index in batch])
             outputs = self._run(sequences)
         except Exception as error:  # a worker must survive any request
             if len(jobs) > 1:  # a job that fails must not fail the others
@@ -193,7 +197,11 @@ class JobRunner:
             running.compute += share * running.lengths[index]
             running.batch_tokens = batch_tokens
         complete = [running for running in jobs if running.is_wanted and len(running.parts) == len(running.lengths)]
-        self._send([self._decode(running, _join_parts(running)) for running in complete])
+        plain = [running for running in complete if self._answering.is_plain(running.job, running.encoded)]
+        if len(plain) == len(batch) > 1 and (results := self._decode_together(plain, sequences, outputs)):
+            self._send(results)
+        else:
+            self._send([self._decode(running, _join_parts(running)) for running in complete])
 
     def _run_ids(self, running: _RunningJob, begin: float) -> Result:
         """Run the model on the token ids of a job, in batches that keep its order."""
@@ -223,6 +231,18 @@ class JobRunner:
         except Exception as error:  # a worker must survive any request
             return self._fail(running, error)
         return self._finish(running, OK, value, time.monotonic())
+
+    def _decode_together(
+        self, jobs: Sequence[_RunningJob], sequences: EncodedSequences, outputs: Mapping[str, np.ndarray]
+    ) -> list[Result]:
+        """Return the results of the plain jobs of a batch; none if one of them fails, because it must not fail all."""
+        pairs = [(running.job, running.encoded) for running in jobs]
+        try:
+            values = self._answering.decode_together(pairs, sequences, outputs)
+        except Exception:  # each is decoded alone, and reports its own error
+            return []
+        now = time.monotonic()
+        return [self._finish(running, OK, value, now) for running, value in zip(jobs, values, strict=True)]
 
     def _fail(self, running: _RunningJob, error: Exception) -> Result:
         with self._has_work:

@@ -5,7 +5,7 @@ Both ends belong to one server on one machine, so messages are pickled, as by Py
 
 import pickle
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 _LENGTH = struct.Struct("<I")
@@ -94,9 +94,9 @@ class LoadError(NamedTuple):
     message: str
 
 
-def pack(message: object) -> bytes:
-    """Return a message as bytes that `MessageReader` reads."""
-    content = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+def pack(messages: Sequence[object]) -> bytes:
+    """Return messages as bytes that `MessageReader` reads."""
+    content = pickle.dumps(messages, protocol=pickle.HIGHEST_PROTOCOL)
     return _LENGTH.pack(len(content)) + content
 
 
@@ -116,8 +116,8 @@ class MessageReader:
                 end = begin + _LENGTH.size + length
                 if len(self._buffer) < end:
                     break
-                message = pickle.loads(memoryview(self._buffer)[begin + _LENGTH.size : end])
+                messages = pickle.loads(memoryview(self._buffer)[begin + _LENGTH.size : end])
                 begin = end
-                yield message
+                yield from messages
         finally:
             del self._buffer[:begin]

@@ -6,6 +6,7 @@ import pathlib
 import time
 from typing import NamedTuple
 
+from bert_keras.cores import count_cores
 from bert_keras.errors import InputError
 from bert_keras.serving.worker.model_source import KERAS, ModelSource
 from bert_keras.serving.worker.signature_outputs import describe_signature_outputs
@@ -70,7 +71,7 @@ def _choose_instances(source: ModelSource, engine: str) -> int:
     """Return the number of batches at the same time: one per core, unless TensorFlow or the threads are chosen."""
     if source.instances is not None:
         return source.instances
-    return 1 if engine == "tensorflow" or source.threads is not None else os.cpu_count() or 1
+    return 1 if engine == "tensorflow" or source.threads is not None else count_cores()
 
 
 def warm_up(predictor: Predictor) -> None:

@@ -7,17 +7,18 @@ only one that stops it, so it ignores Ctrl-C and SIGTERM, which a terminal or a 
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import os
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bert_keras.errors import InputError
+from bert_keras.serving.garbage import rest_garbage_collector
+from bert_keras.serving.scheduling import compute_normally
 from bert_keras.serving.worker.jobs import Cancellation, Job, LoadError, MessageReader, Ready, pack
 
 if TYPE_CHECKING:  # all else is imported by a thread of low priority
@@ -36,9 +37,9 @@ class _Connection:
         self._sending = threading.Lock()
         self._reader = MessageReader()
 
-    def send(self, messages: Iterable[object]) -> None:
+    def send(self, messages: Sequence[object]) -> None:
         """Send messages. If the server is gone, this process ends."""
-        data = b"".join(map(pack, messages))
+        data = pack(messages)
         with self._sending:
             try:
                 self._socket.sendall(data)
@@ -121,8 +122,7 @@ class _Worker:
         except Exception as error:
             self._report(error)
             return
-        gc.collect()
-        gc.freeze()  # what is loaded stays: the garbage collector need not look at it again and again
+        rest_garbage_collector()
         self._model = model
         self._connection.send([Ready(description)])
 
@@ -141,6 +141,7 @@ def main(arguments: list[str]) -> None:
     """Run the worker process."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    compute_normally()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the instances use all cores
     worker = _Worker(_Connection(int(arguments[0])), json.loads(arguments[1]))
     worker.start_loading()

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
+from bert_keras.cores import count_cores
 from bert_keras.errors import InputError
 from bert_keras.features import ENCODER_INPUTS, FEATURES
 
@@ -108,4 +109,4 @@ class ArtifactEngine(Engine):
 
 def count_threads(instances: int) -> int:
     """Return the number of threads per instance that uses every core once."""
-    return max(1, (os.cpu_count() or 1) // instances)
+    return max(1, count_cores() // instances)

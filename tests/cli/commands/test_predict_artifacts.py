@@ -14,6 +14,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.cli.main import main
 from bert_keras.cli.predictions.example_stream import count_examples
+from bert_keras.cores import count_cores
 from bert_keras.export.onnx.onnx_folder import write_onnx_folder
 from bert_keras.tasks import predictor as predictor_module
 
@@ -58,7 +59,7 @@ def test_answers_of_an_artifact_equal_those_of_its_checkpoint(options, artifacts
 @pytest.mark.parametrize(
     ("given", "is_file", "expected"),
     [
-        ([], True, {"instances": os.cpu_count()}),
+        ([], True, {"instances": count_cores()}),
         ([], False, {}),
         (["--threads", "1"], True, {"threads": 1}),
         (["--instances", "3"], True, {"instances": 3}),

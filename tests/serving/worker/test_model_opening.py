@@ -24,7 +24,7 @@ from bert_keras.serving.worker.model_source import ModelSource
     ],
 )
 def test_only_onnxruntime_with_one_thread_runs_in_the_calling_thread(settings, expected, artifacts, monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4)), raising=False)
     assert runs_in_calling_thread(ModelSource(str(artifacts["classifier"]), **settings)) is expected
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.cli.main import main
+from bert_keras.cores import count_cores
 from bert_keras.errors import InputError
 from bert_keras.export.description import write_description
 from bert_keras.export.onnx.onnx_folder import write_onnx_folder
@@ -163,7 +164,7 @@ def test_the_newest_version_of_a_saved_model_is_found(exported, tmp_path):
     assert find_artifact(tmp_path).path == find_artifact(versions).path == versions / "10"
 
 
-@pytest.mark.parametrize(("given", "expected"), [({"threads": 3}, 3), ({"instances": os.cpu_count() or 1}, 1)])
+@pytest.mark.parametrize(("given", "expected"), [({"threads": 3}, 3), ({"instances": count_cores()}, 1)])
 def test_onnxruntime_gets_the_number_of_threads(given, expected, exported, monkeypatch):
     seen, open_session = [], onnxruntime.InferenceSession
 

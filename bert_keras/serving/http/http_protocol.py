@@ -1,0 +1,157 @@
+"""`make_http_protocol`: uvicorn's protocol for HTTP/1.1, with two changes that make many short requests cheaper.
+
+The head and the body of an answer leave in one packet. And a full server refuses requests before uvicorn starts a task
+for them: at ten times the load that it can answer, refusals are most of its work.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from bert_keras.serving.errors import Reason
+from bert_keras.serving.http.endpoint import Endpoint, FormatError, format_plain_error, make_json_reply
+from bert_keras.serving.server_state import ServerState
+
+_SAME_SECONDS = 0.1  # in which refusals have the same text
+
+
+def make_http_protocol(server: ServerState, endpoints: Sequence[Endpoint]) -> type[HttpToolsProtocol]:
+    """Return the class of the protocol.
+
+    Args:
+        server: what all requests share.
+        endpoints: those whose protocols have their own form of errors.
+    """
+    return type("HttpProtocol", (_HttpProtocol,), {"refusals": _Refusals(server, endpoints)})
+
+
+class _Refusals:
+    """Decides which requests are refused, and writes the answers."""
+
+    def __init__(self, server: ServerState, endpoints: Sequence[Endpoint]):
+        self._server = server
+        self._formats: Mapping[bytes, FormatError] = {
+            endpoint.path.encode(): endpoint.format_error for endpoint in endpoints if endpoint.is_inference
+        }
+        self._answers: dict[FormatError, bytes] = {}  # those of a moment
+        self._end = 0.0
+        self.timeout = server.settings.timeout
+        self._is_possible = not server.settings.cors_origins  # else the application refuses, with CORS headers
+
+    def must_refuse(self, method: bytes) -> bool:
+        """Whether a request with this method is refused."""
+        return method == b"POST" and self._is_possible and self._server.admission.must_refuse(self.timeout)
+
+    def make_answer(self, url: bytes, *, keep_alive: bool) -> bytes:
+        """Count a refusal and return the bytes of its answer."""
+        now = time.monotonic()
+        if now > self._end:
+            self._answers.clear()
+            self._end = now + _SAME_SECONDS
+        path = httptools.parse_url(url).path
+        format_error = self._formats.get(path, format_plain_error)
+        answer = self._answers.get(format_error)
+        if answer is None:
+            answer = self._answers[format_error] = self._format(format_error)
+        metrics = self._server.metrics
+        metrics.count_error("overloaded")
+        metrics.count_request("refused", Reason.OVERLOADED.value)
+        return answer if keep_alive else answer.replace(b"\r\n", b"\r\nconnection: close\r\n", 1)
+
+    def _format(self, format_error: FormatError) -> bytes:
+        error = self._server.admission.make_refusal()
+        status, value = format_error(error)
+        body = make_json_reply(value).body
+        return (
+            b"HTTP/1.1 %d Too Many Requests\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
+            b"retry-after: %d\r\n\r\n%s" % (status, len(body), error.retry_after, body)
+        )
+
+
+class _HttpProtocol(HttpToolsProtocol):
+    """One connection. `refusals` is set by `make_http_protocol`."""
+
+    refusals: _Refusals
+    _is_refused = False  # whether the request that is being read is refused
+    _slow_body: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Wrap the transport."""
+        super().connection_made(_JoiningTransport(transport, self.loop))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Stop waiting for the body of a refused request."""
+        self._is_refused = False
+        self._stop_timer()
+        super().connection_lost(error)
+
+    def data_received(self, data: bytes) -> None:
+        """Read a part of a request; a refused request whose body never ends must not hold its connection."""
+        super().data_received(data)
+        if self._is_refused and self._slow_body is None:
+            self._slow_body = self.loop.call_later(self.refusals.timeout, self.transport.close)
+
+    def on_headers_complete(self) -> None:
+        """Start a request, or refuse it if the connection has no other one."""
+        is_free = self.cycle is None or self.cycle.response_complete
+        self._is_refused = is_free and self.refusals.must_refuse(self.parser.get_method())
+        if not self._is_refused:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Keep a part of the body, unless the request is refused."""
+        if not self._is_refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End a request; only now a refused one is answered, because some clients write all before they read."""
+        if not self._is_refused:
+            super().on_message_complete()
+            return
+        self._is_refused = False
+        self._stop_timer()
+        keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
+        self.transport.write(self.refusals.make_answer(self.url, keep_alive=keep_alive))
+        if not keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+
+    def _stop_timer(self) -> None:
+        if self._slow_body is not None:
+            self._slow_body.cancel()
+            self._slow_body = None
+
+
+class _JoiningTransport:
+    """A transport that sends two writes of the same moment in one packet."""
+
+    __slots__ = ("_first", "_loop", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop):
+        self._transport, self._loop = transport, loop
+        self._first: bytes | None = None
+
+    def write(self, data: bytes) -> None:
+        """Send data, together with the next data if there are some in this turn of the event loop."""
+        if self._first is None:
+            self._first = data
+            self._loop.call_soon(self._flush)
+        else:
+            first, self._first = self._first, None
+            self._transport.writelines((first, data))
+
+    def close(self) -> None:
+        """Close the connection after everything is sent."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._first is not None:
+            first, self._first = self._first, None
+            self._transport.write(first)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._transport, name)

@@ -1,0 +1,24 @@
+"""How the server's process and those of the workers share the cores.
+
+While all cores compute, each packet of a client would interrupt a computation and push its data out of the caches. With
+Linux's policy for batches the server's process waits for the end of a time slice instead, a few milliseconds, and then
+handles all packets that have come. A core without work serves it at once, as before.
+"""
+
+import contextlib
+import os
+
+
+def yield_to_computations() -> None:
+    """Let this thread, and the threads and processes that it starts, not interrupt others."""
+    _set_policy("SCHED_BATCH")
+
+
+def compute_normally() -> None:
+    """Undo `yield_to_computations`, which a worker inherits from the server."""
+    _set_policy("SCHED_OTHER")
+
+
+def _set_policy(name: str) -> None:
+    with contextlib.suppress(AttributeError, OSError):  # not on every system
+        os.sched_setscheduler(0, getattr(os, name), os.sched_param(0))
