@@ -15,7 +15,7 @@ compare: each round starts each server in turn and sends requests of 32 clients,
 bulk: texts/s of the same requests compared with `Predictor` on all texts at once, the most that the engine can do.
 overload: requests arrive at ten times the rate that the server can answer. With --separate-cores the generator has
 cores of its own, because sending ten times as many requests takes a part of the machine.
-versions: requests arrive at half that rate, first without changes, then while versions appear one after the other.
+versions: requests arrive at half that rate, without changes, while versions appear one after the other, and without.
 soak: half that rate for a long time; memory, threads and open files of all processes at the beginning and at the end.
 """
 
@@ -190,20 +190,24 @@ def measure_versions(arguments: argparse.Namespace) -> None:
         publish(source, model / "1")
         with run_own(model, "--poll", "0.5", *(["--quantized"] if is_quantized else [])) as peer:
             rate = arguments.load * measure_capacity(peer, arguments.seconds)
-            settings = {"rate": rate, "num_requests": arguments.requests // 2, "num_connections": 256}
-            steady = send(peer, "/classify", "tasks", arrivals="poisson", **settings).summarize()
+            settings = {"rate": rate, "arrivals": "poisson", "num_connections": 256}
+            few, many = arguments.requests // 4, arguments.requests // 2
+            steady = [send(peer, "/classify", "tasks", num_requests=few, **settings).summarize()]
             is_done, seconds = threading.Event(), []
             pause = arguments.requests / 2 / rate / arguments.changes
             work = (peer, model, source, arguments.changes, pause, seconds, is_done)
             changing = threading.Thread(target=change_versions, args=work)
             changing.start()
-            changed = send(peer, "/classify", "tasks", arrivals="poisson", **settings).summarize()
+            changed = send(peer, "/classify", "tasks", num_requests=many, **settings).summarize()
             is_done.set()
             changing.join()
+            steady.append(send(peer, "/classify", "tasks", num_requests=few, **settings).summarize())
     print(f"{rate:.0f} requests/s, {arguments.load:.0%} of the capacity")
-    print_load("without changes", steady)
+    print_load("before the changes", steady[0])
     print_load(f"with {len(seconds)} changes, which took {statistics.median(seconds):.1f} s each", changed)
-    print(f"p99 with changes is {changed['latency_ms']['p99'] / steady['latency_ms']['p99']:.2f} times that without")
+    print_load("after the changes", steady[1])
+    usual = statistics.mean(result["latency_ms"]["p99"] for result in steady)
+    print(f"p99 with changes is {changed['latency_ms']['p99'] / usual:.2f} times that without")
 
 
 def publish(source: pathlib.Path, target: pathlib.Path) -> None:

@@ -20,10 +20,7 @@ triton: nvidia-pytriton contains Triton's server with its backend for models in 
 backend runs the system's Python (Debian: libpython3.11) and not that of the environment, so `model.py` has to begin
 with `import sys; sys.path.insert(0, SITE_PACKAGES)`: a folder of packages for the same version of Python, with numpy 1.
 With numpy 2 the process of the model crashes at the first request ("Stub process is not healthy"). The request is Open
-Inference Protocol at /v2/models/NAME/infer: `--protocol oip` for an input "text" of shape [-1] and max_batch_size 0;
-with batching, the shape begins with the batch:
-
-    --body-template '{"inputs": [{"name": "text", "shape": [1, 1], "datatype": "BYTES", "data": {texts}}]}'
+Inference Protocol at /v2/models/NAME/infer: `--protocol oip`.
 """
 
 import argparse

@@ -22,7 +22,7 @@ RUN pip install --no-cache-dir \\
 $server_packages
     && pip install --no-cache-dir --no-deps --find-links /tmp/wheels "bert-keras==$${BERT_KERAS_VERSION}"
 
-# The server runs one batch per core. Without this, NumPy would start as many threads again in each process.
+# The server runs one batch per core of the container. Without this, NumPy would start as many threads again.
 ENV OMP_NUM_THREADS=1
 # onnxruntime 1.29 and later send usage data to Microsoft and write to the home folder, unless this is set.
 ENV ORT_DISABLE_TELEMETRY=1
@@ -36,7 +36,6 @@ FROM server
 COPY onnx /models/$name
 
 # Add "--quantized" to run onnx/model_quantized.onnx, which has 8-bit weights.
-# Add "--threads", "1", "--instances", "N" after `docker run --cpus=N`: the server counts the cores of the machine.
 CMD ["bert-keras", "serve", "--host", "0.0.0.0", "--model", "$name=/models/$name"]
 """
 

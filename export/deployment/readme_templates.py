@@ -40,8 +40,7 @@ OpenAI and Text Embeddings Inference; gRPC is on port 8500. Useful additions to 
 
 - `-e BERT_KERAS_API_KEY=...` before the image's name: clients must send `Authorization: Bearer ...`.
 - `--read-only --tmpfs /tmp` before the image's name: the server writes no other files.
-- `--cpus=N` limits the cores; add `--threads 1 --instances N` to the command in the Dockerfile, because the server
-  counts all cores of the machine.
+- `--cpus=N` limits the cores; the server then computes N batches at the same time.
 
 If no package index has bert-keras $version, first put its wheel next to the Dockerfile:
 `pip wheel --no-deps --wheel-dir deploy/docker SOURCES_OF_BERT_KERAS`.

@@ -62,7 +62,7 @@ def test_a_refused_client_can_ask_again_on_the_same_connection(server):
 
 def test_refusal_follows_the_whole_request(server):
     request = encode_request(REQUEST)
-    with fill(server), connect(server) as client, client.makefile("rb") as reader:
+    with fill(server), connect(server) as client:
         for byte in request[:-1]:
             client.sendall(bytes([byte]))
         client.settimeout(0.3)
