@@ -210,7 +210,7 @@ class _Words:
     @classmethod
     def locate(cls, sequences: EncodedSequences, examples: Sequence[TaggedSentence]) -> "_Words":
         """Find the word of each token."""
-        lengths = np.array([len(word) + 1 for sentence in examples for word in sentence.words])  # and a space
+        lengths = np.array([1 + len(word) for sentence in examples for word in sentence.words], np.int64)  # and a space
         word_starts = np.cumsum(lengths) - lengths
         counts = [len(sentence.words) for sentence in examples]
         first_words = np.cumsum([0, *counts])

@@ -71,7 +71,7 @@ import pathlib
 import triton_python_backend_utils as pb_utils
 
 import bert_keras as bk
-from bert_keras.cores import count_cores
+from bert_keras.tasks.engines.cores import count_cores
 from bert_keras.serving.worker.job_runner import JobRunner
 from bert_keras.serving.worker.jobs import INVALID, OK, SIGNATURE, Job
 from bert_keras.serving.worker.model_opening import warm_up

@@ -247,7 +247,7 @@ def test_error_codes_of_other_methods(stub, versions_channel):
     classification = make_examples(classification_pb2.ClassificationRequest, "embedder", {"text": TEXTS})
     assert_fails(stub.Classify, classification, invalid, "expected a model that has classes")
     classification = make_examples(classification_pb2.ClassificationRequest, "classifier", {"txt": TEXTS})
-    assert_fails(stub.Classify, classification, invalid, "an example has the features ['txt']; expected text")
+    assert_fails(stub.Classify, classification, invalid, "the features of one example are ['txt']; expected text")
     classification.input.example_list.CopyFrom(type(classification.input.example_list)(examples=[_make_number()]))
     assert_fails(stub.Classify, classification, invalid, "text has []; expected a string")
     regression = make_examples(regression_pb2.RegressionRequest, "classifier", {"text": TEXTS})

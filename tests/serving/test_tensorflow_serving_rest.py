@@ -301,7 +301,7 @@ def test_unknown_versions_and_labels(versions_server, path, status, message):
             400,
             "examples is []; expected a list with at least 1 item",
         ),
-        (CLASSIFY, {"examples": [{}]}, 400, "an example has the features []; expected text"),
+        (CLASSIFY, {"examples": [{}]}, 400, "the features of one example are []; expected text"),
         (
             "/v1/models/classifier:classify",
             {"examples": [{"text": ["a", "b"]}]},

@@ -165,6 +165,8 @@ def test_info(tei):
     assert "embedding" in info["model_type"]
     assert (info["max_input_length"], info["max_client_batch_size"]) == (LENGTH, MAX_TEXTS)
     assert (info["max_concurrent_requests"], info["auto_truncate"]) == (3, False)
+    assert info["max_batch_tokens"] > info["max_input_length"]
+    assert info["tokenization_workers"] >= 1
     assert [one["model_id"] for one in info["models"]] == ["search", "rank"]
     reranker = info["models"][1]["model_type"]["reranker"]
     assert reranker == {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
@@ -209,7 +211,7 @@ MANY = ["a"] * (MAX_TEXTS + 1)
             {"inputs": "a", "model": "search", "prompt_name": "x"},
             422,
             "Validation",
-            "has no prompt 'x'; it has query",
+            "there is no prompt 'x'; expected one of query",
         ),
         ("/predict", {"inputs": []}, 422, "Validation", "a list has 0 texts; expected one, or two for a pair"),
         ("/predict", {"inputs": ["a", "b", "c"]}, 422, "Validation", "a list has 3 texts"),

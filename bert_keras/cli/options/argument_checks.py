@@ -8,8 +8,8 @@ import pathlib
 from collections.abc import Callable, Iterable
 
 from bert_keras.checks import describe_integer, is_integer, quote
-from bert_keras.cores import count_cores
 from bert_keras.errors import InputError
+from bert_keras.tasks.engines.cores import count_cores
 
 _MAX_INTEGER = 10**12  # so that the product of two fits into 64 bits
 _MAX_NUMBER = 1e30

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.options import task_options
 from bert_keras.cli.options.model_folder import read_model
-from bert_keras.cores import count_cores
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.option_spelling import spell_flag
+from bert_keras.tasks.engines.cores import count_cores
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint

@@ -312,6 +312,8 @@ def _describe_version(version: ServedVersion) -> dict[str, object]:
         "input_names": facts["input_names"],
         "engine": facts["engine"],
         "max_input_length": facts["max_sequence_length"],
+        "max_batch_tokens": facts["tokens_per_batch"],
+        "tokenization_workers": facts["instances"],
         "prompts": facts["prompts"],
     }
 

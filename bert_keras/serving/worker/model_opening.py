@@ -6,13 +6,13 @@ import pathlib
 import time
 from typing import NamedTuple
 
-from bert_keras.cores import count_cores
 from bert_keras.errors import InputError
 from bert_keras.serving.worker.model_source import KERAS, ModelSource
 from bert_keras.serving.worker.signature_outputs import describe_signature_outputs
 from bert_keras.serving.worker.tensor_spec import TensorSpec
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.engines.artifact_files import find_artifact, is_artifact
+from bert_keras.tasks.engines.cores import count_cores
 from bert_keras.tasks.engines.engine import FAST_SAVED_MODEL, count_threads
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
@@ -92,8 +92,8 @@ def describe_model(model: OpenModel) -> dict[str, object]:
     """Return what the server needs to know of a model, as plain values.
 
     Keys: `task`, `problem`, `labels`, `input_names`, `max_sequence_length` of texts, `max_positions` of token ids,
-    `prompts`, `default_prompt_name`, `dimensions` of sentence vectors, `engine`, `instances`, `vocabulary_size`, and
-    `signatures`: the inputs and the outputs (`TensorSpec`) of `serving_default` and of `ids`.
+    `prompts`, `default_prompt_name`, `dimensions` of sentence vectors, `engine`, `instances`, `tokens_per_batch`,
+    `vocabulary_size`, and `signatures`: the inputs and the outputs (`TensorSpec`) of `serving_default` and of `ids`.
     """
     predictor, task = model.predictor, model.predictor.task
     dimensions = _count_dimensions(predictor)
@@ -109,6 +109,7 @@ def describe_model(model: OpenModel) -> dict[str, object]:
         "dimensions": dimensions,
         "engine": model.engine,
         "instances": predictor.engine.num_instances,
+        "tokens_per_batch": predictor.engine.tokens_per_batch,
         "vocabulary_size": predictor.tokenizer.vocabulary_size,
         "signatures": {
             "serving_default": (

@@ -26,7 +26,11 @@ PACKAGE_NAMES = {
     "prometheus_client": "prometheus-client",
 }  # the others are equal
 # modules whose functions import packages that serving an ONNX file needs; elsewhere functions import Keras and others
-LAZY = ("bert_keras.tasks.engines.onnxruntime_engine", "bert_keras.pipelines.text.portable_tokenizer")
+LAZY = (
+    "bert_keras.tasks.engines.onnxruntime_engine",
+    "bert_keras.pipelines.text.portable_tokenizer",
+    "bert_keras.compat",
+)
 NOT_NEEDED = {"tensorflow", "keras"} | {"opentelemetry"}  # for other engines, and for --otlp-endpoint
 
 

@@ -12,13 +12,13 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.cli.main import main
-from bert_keras.cores import count_cores
 from bert_keras.errors import InputError
 from bert_keras.export.description import write_description
 from bert_keras.export.onnx.onnx_folder import write_onnx_folder
 from bert_keras.export.saved_model.to_saved_model import write_saved_model
 from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.engines.artifact_files import DESCRIPTION, ENGINES, find_artifact, is_artifact
+from bert_keras.tasks.engines.cores import count_cores
 from bert_keras.tasks.engines.engine import FAST_SAVED_MODEL
 from bert_keras.tasks.engines.openvino_engine import OpenvinoEngine
 from bert_keras.tasks.predictor import Predictor

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from bert_keras.cores import count_cores
+from bert_keras.tasks.engines.cores import count_cores
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_limit_of_an_older_kernel(tmp_path, monkeypatch, quota, expected):
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system cannot bind processes to cores")
 def test_process_that_is_bound_to_one_core():
     code = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\n"
-    code += "from bert_keras.cores import count_cores; print(count_cores())"
+    code += "from bert_keras.tasks.engines.cores import count_cores; print(count_cores())"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == "1\n"
 
 
