@@ -3,6 +3,7 @@
     python -m benchmarks.serving compare --artifact FILE.onnx --checkpoint CHECKPOINT --peers-python PYTHON \\
         [--triton REPOSITORY --triton-packages SITE_PACKAGES] [--rounds 3]
     python -m benchmarks.serving bulk --artifact FILE
+    python -m benchmarks.serving cost --artifact FILE.onnx
     python -m benchmarks.serving overload --artifact FILE
     python -m benchmarks.serving versions --artifact FILE --changes 50 --requests 50000
     python -m benchmarks.serving soak --artifact FILE --minutes 60
@@ -13,6 +14,7 @@ runs on the same machine.
 
 compare: each round starts each server in turn and sends requests of 32 clients, each of which waits for its answer.
 bulk: texts/s of the same requests compared with `Predictor` on all texts at once, the most that the engine can do.
+cost: CPU time per request of the server's process and of the worker's with an onnxruntime that computes nothing.
 overload: requests arrive at ten times the rate that the server can answer. With --separate-cores the generator has
 cores of its own, because sending ten times as many requests takes a part of the machine.
 versions: requests arrive at half that rate, without changes, while versions appear one after the other, and without.
@@ -33,7 +35,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from benchmarks.http_load import LoadSettings, run_load
 from benchmarks.inference import describe_machine
@@ -44,14 +46,30 @@ from benchmarks.serving_peers import Peer, run_python_peer, run_triton, stop
 
 CLIENTS = 32
 MODEL = "model"
+NO_ENGINE = """
+import numpy as np
+import onnxruntime
+
+def run(self, names, inputs):
+    rows = len(next(iter(inputs.values())))
+    return [np.zeros((rows, *output.shape[1:]), np.float32) for output in self.get_outputs() if output.name in names]
+
+onnxruntime.InferenceSession.run = run
+"""  # as sitecustomize.py, which Python imports at its start
 
 
 @contextlib.contextmanager
-def run_own(model: pathlib.Path, *options: str, cores: set[int] = frozenset()) -> Iterator[Peer]:
+def run_own(
+    model: pathlib.Path, *options: str, cores: Set[int] = frozenset(), environment: Mapping[str, str] | None = None
+) -> Iterator[Peer]:
     """Run `bert-keras serve` with one model, on some of the cores if they are given."""
     command = [sys.executable, "-m", "bert_keras.cli.main", "serve", "--model", f"{MODEL}={model}", "--port", "0"]
     process = subprocess.Popen(
-        [*command, "--no-grpc", "--json", *options], stdout=subprocess.PIPE, text=True, start_new_session=True
+        [*command, "--no-grpc", "--json", *options],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, **(environment or {})},
     )
     if cores:
         os.sched_setaffinity(process.pid, cores)
@@ -68,7 +86,7 @@ def run_own(model: pathlib.Path, *options: str, cores: set[int] = frozenset()) -
 def send(peer: Peer, path: str, protocol: str, **settings) -> LoadResult:
     """Send the texts, one per request, and return the result of the load."""
     bodies = make_bodies(protocol, make_texts())
-    return run_load(LoadSettings(peer.url + path, bodies, warmup_seconds=3, pids=[peer.pid], **settings))
+    return run_load(LoadSettings(peer.url + path, bodies, warmup_seconds=3, **{"pids": [peer.pid], **settings}))
 
 
 def measure_capacity(peer: Peer, seconds: float) -> float:
@@ -145,6 +163,23 @@ def measure_bulk(arguments: argparse.Namespace) -> None:
         f"Predictor: {statistics.median(bulks):.0f} texts/s; {CLIENTS} clients: {statistics.median(rates):.0f} texts/s"
     )
     print(f"share {statistics.median(shares):.1%} ({', '.join(f'{share:.1%}' for share in shares)})")
+
+
+def measure_cost(arguments: argparse.Namespace) -> None:
+    """Print the CPU time per request without the engine's."""
+    costs = []
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "sitecustomize.py").write_text(NO_ENGINE)
+        environment = {"PYTHONPATH": os.pathsep.join([folder, os.getcwd()]), "ORT_DISABLE_TELEMETRY": "1"}
+        for _ in range(arguments.rounds):
+            with run_own(arguments.artifact, environment=environment) as peer:
+                worker = list_family(peer.pid, read_processes()[1])[-1]
+                settings = {"num_clients": CLIENTS, "duration_seconds": arguments.seconds, "pids": [peer.pid, worker]}
+                result = send(peer, "/classify", "tasks", **settings).summarize()
+                both, own = (server["cpu_ms_per_request"] for server in result["servers"])
+                costs.append((result["requests_per_second"], both - own, own))
+    rate, front, own = map(statistics.median, zip(*costs, strict=True))
+    print(f"{rate:.0f} requests/s; server {front:.2f} ms, worker {own:.2f} ms, together {front + own:.2f} ms of CPU time")
 
 
 def measure_overload(arguments: argparse.Namespace) -> None:
@@ -275,7 +310,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run one of the measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts = {"compare": compare, "bulk": measure_bulk, "overload": measure_overload, "versions": measure_versions}
-    parts["soak"] = soak
+    parts |= {"cost": measure_cost, "soak": soak}
     parser.add_argument("part", choices=parts)
     parser.add_argument("--artifact", type=pathlib.Path, required=True, help="ONNX file or folder of a classifier")
     parser.add_argument("--checkpoint", type=pathlib.Path, help="the same model for transformers")
