@@ -179,7 +179,7 @@ def measure_cost(arguments: argparse.Namespace) -> None:
                 both, own = (server["cpu_ms_per_request"] for server in result["servers"])
                 costs.append((result["requests_per_second"], both - own, own))
     rate, front, own = map(statistics.median, zip(*costs, strict=True))
-    print(f"{rate:.0f} requests/s; server {front:.2f} ms, worker {own:.2f} ms, together {front + own:.2f} ms of CPU time")
+    print(f"{rate:.0f} requests/s; CPU time: server {front:.2f} ms, worker {own:.2f} ms, sum {front + own:.2f} ms")
 
 
 def measure_overload(arguments: argparse.Namespace) -> None:
