@@ -78,7 +78,9 @@ def import_onnxruntime() -> types.ModuleType:
         ImportError: onnxruntime is not installed.
     """
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    return importlib.import_module("onnxruntime")
+    import onnxruntime
+
+    return onnxruntime
 
 
 def import_openvino() -> types.ModuleType:

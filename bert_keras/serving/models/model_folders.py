@@ -6,7 +6,8 @@ import re
 from typing import NamedTuple
 
 from bert_keras.errors import InputError
-from bert_keras.tasks.engines.artifact_files import find_artifact, is_artifact
+from bert_keras.serving.worker.model_opening import find_model
+from bert_keras.serving.worker.model_source import ModelSource
 
 Fingerprint = tuple[tuple[str, int, int], ...]  # of each file: its path, size and time of modification
 
@@ -59,26 +60,12 @@ def name_model(folder: pathlib.Path) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", folder.resolve().name).strip("-_.") or "bert"
 
 
-def check_version(version: FoundVersion, engine: str | None) -> None:
-    """Raise `InputError` unless a version is an artifact that the engine can run, or looks like a checkpoint folder."""
-    path = version.path
-    if not path.exists():
-        raise InputError(f"{path} does not exist; expected an artifact: export the model to ONNX, with 8 bits too")
-    if engine != "keras" and (engine is not None or is_artifact(path)):
-        find_artifact(path, engine)
-    elif not (path / "config.json").is_file():
-        raise InputError(
-            f"{path} has no model; expected an output folder of export, an artifact, a checkpoint folder, or a folder "
-            "of these with version numbers as names"
-        )
-
-
 def check_model(folder: pathlib.Path, engine: str | None, *, quantized: bool) -> None:
     """Raise `InputError` unless a folder has a version to serve; the arguments are those of `find_versions`."""
     problems = []
     for version in find_versions(folder, engine, quantized=quantized):
         try:
-            check_version(version, engine)
+            find_model(ModelSource(str(version.path), engine))
             return
         except InputError as error:
             problems.append(error)

@@ -11,7 +11,7 @@ from typing import Any
 from bert_keras.checks import format_names, quote
 from bert_keras.errors import InputError
 from bert_keras.serving.errors import Reason, ServingError
-from bert_keras.serving.models.model_folders import Fingerprint, FoundVersion, check_version, find_versions
+from bert_keras.serving.models.model_folders import Fingerprint, FoundVersion, find_versions
 from bert_keras.serving.models.served_version import ServedVersion
 from bert_keras.serving.worker.model_source import ModelSource
 
@@ -217,7 +217,6 @@ class ModelRepository:
         model.statuses[number] = VersionStatus(State.LOADING)
         version = ServedVersion(settings.name, number, self._make_source(settings, found), self._log)
         try:
-            check_version(found, settings.engine)
             await version.load()
         except (InputError, OSError) as error:
             model.failed[number] = found.fingerprint

@@ -11,7 +11,7 @@ from bert_keras.serving.worker.model_source import KERAS, ModelSource
 from bert_keras.serving.worker.signature_outputs import describe_signature_outputs
 from bert_keras.serving.worker.tensor_spec import TensorSpec
 from bert_keras.tasks.base import Task
-from bert_keras.tasks.engines.artifact_files import find_artifact, is_artifact
+from bert_keras.tasks.engines.artifact_files import Artifact, find_artifact, is_artifact
 from bert_keras.tasks.engines.cores import count_cores
 from bert_keras.tasks.engines.engine import FAST_SAVED_MODEL, count_threads
 from bert_keras.tasks.predictor import Predictor
@@ -34,18 +34,39 @@ class OpenModel(NamedTuple):
     engine: str
 
 
-def open_model(source: ModelSource) -> OpenModel:
-    """Open a model.
+def find_model(source: ModelSource) -> Artifact | None:
+    """Return the artifact to run; None for a checkpoint, which Keras runs.
 
     Raises:
         InputError: there is no model that the engine can run.
-        MissingExtraError: the engine is not installed.
     """
     path = pathlib.Path(source.path)
-    if source.engine == KERAS or (source.engine is None and path.exists() and not is_artifact(path)):
+    if not path.exists():
+        raise InputError(f"{path} does not exist; expected an artifact: export the model to ONNX, with 8 bits too")
+    if source.engine != KERAS and (source.engine is not None or is_artifact(path)):
+        return find_artifact(path, source.engine)
+    if not (path / "config.json").is_file():
+        raise InputError(
+            f"{path} has no model; expected an output folder of export, an artifact, a checkpoint folder, or a folder "
+            "of these with version numbers as names"
+        )
+    return None
+
+
+def open_model(source: ModelSource, artifact: Artifact | None) -> OpenModel:
+    """Open a model.
+
+    Args:
+        source: the model.
+        artifact: what `find_model` returned for it.
+
+    Raises:
+        InputError: it is damaged.
+        MissingExtraError: the engine is not installed.
+    """
+    if artifact is None:
         _load_tensorflow()
-        return OpenModel(Predictor.from_checkpoint(path), KERAS)
-    artifact = find_artifact(path, source.engine)
+        return OpenModel(Predictor.from_checkpoint(source.path), KERAS)
     if artifact.engine == "tensorflow":
         for name in FAST_SAVED_MODEL:  # this process changes no weights
             os.environ.setdefault(name, "1")
@@ -55,14 +76,9 @@ def open_model(source: ModelSource) -> OpenModel:
     return OpenModel(predictor, artifact.engine)
 
 
-def runs_in_calling_thread(source: ModelSource) -> bool:
-    """Whether the engine computes in the thread that calls it, and starts no threads of its own.
-
-    Raises:
-        InputError: there is no artifact that the engine can run.
-    """
-    path = pathlib.Path(source.path)
-    if source.engine == KERAS or not is_artifact(path) or find_artifact(path, source.engine).engine != "onnxruntime":
+def runs_in_calling_thread(source: ModelSource, artifact: Artifact | None) -> bool:
+    """Whether the engine computes in the thread that calls it, and starts no threads of its own."""
+    if artifact is None or artifact.engine != "onnxruntime":
         return False
     return (source.threads or count_threads(_choose_instances(source, "onnxruntime"))) == 1
 

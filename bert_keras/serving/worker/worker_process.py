@@ -24,6 +24,7 @@ from bert_keras.serving.worker.jobs import Cancellation, Job, LoadError, Message
 if TYPE_CHECKING:  # all else is imported by a thread of low priority
     from bert_keras.serving.worker.job_runner import JobRunner
     from bert_keras.serving.worker.model_opening import OpenModel
+    from bert_keras.tasks.engines.artifact_files import Artifact
 
 _RECEIVED_BYTES = 1 << 18
 _LOWEST_PRIORITY = 19  # "nice"
@@ -68,6 +69,7 @@ class _Worker:
 
     def __init__(self, connection: _Connection, source: dict):
         self._connection, self._source = connection, source
+        self._artifact: Artifact | None = None
         self._model: OpenModel | None = None
         self._runner: JobRunner | None = None
         self._is_imported, self._is_quick = threading.Event(), False
@@ -96,7 +98,9 @@ class _Worker:
             from bert_keras.serving.worker import job_runner, model_opening, model_source
 
             del job_runner
-            self._is_quick = model_opening.runs_in_calling_thread(model_source.ModelSource(**self._source))
+            source = model_source.ModelSource(**self._source)
+            self._artifact = model_opening.find_model(source)
+            self._is_quick = model_opening.runs_in_calling_thread(source, self._artifact)
         except Exception as error:
             self._report(error)
             return
@@ -116,7 +120,7 @@ class _Worker:
         from bert_keras.serving.worker.model_source import ModelSource
 
         try:
-            model = open_model(ModelSource(**self._source))
+            model = open_model(ModelSource(**self._source), self._artifact)
             warm_up(model.predictor)
             description = describe_model(model)
         except Exception as error:
