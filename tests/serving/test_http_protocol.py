@@ -79,6 +79,13 @@ def test_refused_request_that_never_ends_loses_its_connection(server):
         assert client.recv(10_000) == b""
 
 
+def test_client_that_waits_for_permission_to_send_its_body_is_refused_at_once(server):
+    head, _ = encode_request(REQUEST).replace(b"Host: a", b"Host: a\r\nExpect: 100-continue").split(b"\r\n\r\n")
+    with fill(server), connect(server) as client, client.makefile("rb") as reader:
+        client.sendall(head + b"\r\n\r\n")
+        assert read_answer(reader)[0] == 429
+
+
 def test_refusal_closes_the_connection_if_the_client_wants_it(server):
     request = encode_request(REQUEST).replace(b"Host: a", b"Host: a\r\nConnection: close")
     with fill(server), connect(server) as client, client.makefile("rb") as reader:

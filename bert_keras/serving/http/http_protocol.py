@@ -97,7 +97,8 @@ class _HttpProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Start a request, or refuse it if the connection has no other one."""
         is_free = self.cycle is None or self.cycle.response_complete
-        self._is_refused = is_free and self.refusals.must_refuse(self.parser.get_method())
+        is_simple = is_free and not self.expect_100_continue  # otherwise the application refuses it
+        self._is_refused = is_simple and self.refusals.must_refuse(self.parser.get_method())
         if not self._is_refused:
             super().on_headers_complete()
 

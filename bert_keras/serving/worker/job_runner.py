@@ -187,15 +187,31 @@ class JobRunner:
             elif jobs[0].is_wanted:
                 self._send([self._fail(jobs[0], error)])
             return
-        seconds = time.monotonic() - begin
+        self._share_time(batch, sequences, time.monotonic() - begin)
+        self._send_complete(jobs, batch, sequences, outputs)
+
+    def _share_time(
+        self, batch: Sequence[tuple[_RunningJob, int]], sequences: EncodedSequences, seconds: float
+    ) -> None:
+        """Add the time of a batch to its jobs, by tokens."""
         batch_tokens = len(batch) * int(sequences.lengths.max())
         share = seconds / len(sequences.token_ids)
+        for running, index in batch:
+            running.compute += share * running.lengths[index]
+            running.batch_tokens = batch_tokens
+
+    def _send_complete(
+        self,
+        jobs: Sequence[_RunningJob],
+        batch: Sequence[tuple[_RunningJob, int]],
+        sequences: EncodedSequences,
+        outputs: Mapping[str, np.ndarray],
+    ) -> None:
+        """Give the outputs of a batch to its jobs and send the results of those that are complete."""
         splits = sequences.row_splits if self._predictor.task.is_token_level else np.arange(len(batch) + 1)
         for place, (running, index) in enumerate(batch):
             rows = slice(splits[place], splits[place + 1])
             running.parts[index] = {name: values[rows] for name, values in outputs.items()}
-            running.compute += share * running.lengths[index]
-            running.batch_tokens = batch_tokens
         complete = [running for running in jobs if running.is_wanted and len(running.parts) == len(running.lengths)]
         plain = [running for running in complete if self._answering.is_plain(running.job, running.encoded)]
         if len(plain) == len(batch) > 1 and (results := self._decode_together(plain, sequences, outputs)):
