@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import time
 
 import pytest
 
@@ -84,6 +85,20 @@ def test_client_that_waits_for_permission_to_send_its_body_is_refused_at_once(se
     with fill(server), connect(server) as client, client.makefile("rb") as reader:
         client.sendall(head + b"\r\n\r\n")
         assert read_answer(reader)[0] == 429
+
+
+def test_head_without_an_end_is_limited_in_size_and_time(server):
+    with connect(server) as client, client.makefile("rb") as reader:
+        client.sendall(b"POST /classify HTTP/1.1\r\nX-Long: ")
+        time.sleep(0.1)
+        client.sendall(b"a" * 70_000)
+        status, headers, body = read_answer(reader)
+        assert (status, headers["connection"]) == (431, "close")
+        assert body == {"error": "the headers have more than 65536 bytes; send fewer"}
+    with connect(server) as client:
+        client.sendall(b"POST /classify HTTP/1.1\r\nX-Slow: ")
+        assert client.recv(1) == b""
+    assert server.post("/classify", REQUEST).status_code == 200
 
 
 def test_refusal_closes_the_connection_if_the_client_wants_it(server):

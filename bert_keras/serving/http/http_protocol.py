@@ -1,7 +1,8 @@
-"""`make_http_protocol`: uvicorn's protocol for HTTP/1.1, with two changes that make many short requests cheaper.
+"""`make_http_protocol`: uvicorn's protocol for HTTP/1.1, cheaper for many short requests, and with limits for heads.
 
-The head and the body of an answer leave in one packet. And a full server refuses requests before uvicorn starts a task
-for them: at ten times the load that it can answer, refusals are most of its work.
+The head and the body of an answer leave in one packet. A full server refuses requests before uvicorn starts a task for
+them: at ten times the load that it can answer, refusals are most of its work. And a client that sends a head without an
+end loses its connection.
 """
 
 import asyncio
@@ -16,6 +17,8 @@ from bert_keras.serving.http.endpoint import Endpoint, FormatError, format_plain
 from bert_keras.serving.server_state import ServerState
 
 _SAME_SECONDS = 0.1  # in which refusals have the same text
+_MAX_HEAD_BYTES = 1 << 16  # of a request's first line and headers; a web page has no reason to send more
+_LARGE_HEAD = b'{"error":"the headers have more than %d bytes; send fewer"}' % _MAX_HEAD_BYTES
 
 
 def make_http_protocol(server: ServerState, endpoints: Sequence[Endpoint]) -> type[HttpToolsProtocol]:
@@ -76,26 +79,40 @@ class _HttpProtocol(HttpToolsProtocol):
 
     refusals: _Refusals
     _is_refused = False  # whether the request that is being read is refused
-    _slow_body: asyncio.TimerHandle | None = None
+    _is_head = False  # whether the head of a request is being read
+    _head_bytes = 0
+    _unfinished: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Wrap the transport."""
         super().connection_made(_JoiningTransport(transport, self.loop))
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Stop waiting for the body of a refused request."""
-        self._is_refused = False
+        """Stop waiting for the rest of a request."""
+        self._is_refused = self._is_head = False
         self._stop_timer()
         super().connection_lost(error)
 
     def data_received(self, data: bytes) -> None:
-        """Read a part of a request; a refused request whose body never ends must not hold its connection."""
+        """Read a part of a request; a head or a refused body that never ends must not hold the connection."""
+        was_head = self._is_head
         super().data_received(data)
-        if self._is_refused and self._slow_body is None:
-            self._slow_body = self.loop.call_later(self.refusals.timeout, self.transport.close)
+        if self._is_head:
+            self._head_bytes += len(data) if was_head else 0  # the packet can contain an earlier request, too
+            if self._head_bytes > _MAX_HEAD_BYTES:
+                self._refuse_head()
+        if (self._is_refused or self._is_head) and self._unfinished is None:
+            self._unfinished = self.loop.call_later(self.refusals.timeout, self.transport.close)
+
+    def on_message_begin(self) -> None:
+        """Start to read a head."""
+        self._is_head, self._head_bytes = True, 0
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Start a request, or refuse it if the connection has no other one."""
+        self._is_head = False
+        self._stop_timer()
         is_free = self.cycle is None or self.cycle.response_complete
         is_simple = is_free and not self.expect_100_continue  # otherwise the application refuses it
         self._is_refused = is_simple and self.refusals.must_refuse(self.parser.get_method())
@@ -120,10 +137,18 @@ class _HttpProtocol(HttpToolsProtocol):
             self.transport.close()
         self.on_response_complete()
 
+    def _refuse_head(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            status = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\n"
+            self.transport.write(
+                b"%sconnection: close\r\ncontent-length: %d\r\n\r\n%s" % (status, len(_LARGE_HEAD), _LARGE_HEAD)
+            )
+        self.transport.close()
+
     def _stop_timer(self) -> None:
-        if self._slow_body is not None:
-            self._slow_body.cancel()
-            self._slow_body = None
+        if self._unfinished is not None:
+            self._unfinished.cancel()
+            self._unfinished = None
 
 
 class _JoiningTransport:

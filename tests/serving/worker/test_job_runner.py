@@ -1,5 +1,6 @@
 """`JobRunner` with a model whose engine fails, waits or counts; the answers themselves are compared elsewhere."""
 
+import dataclasses
 import queue
 import threading
 import time
@@ -76,6 +77,32 @@ def test_a_text_on_which_the_model_fails_fails_no_other_job(runner):
     assert {number: result.status for number, result in found.items()} == {0: OK, 1: OK, 2: FAILED, 3: OK}
     assert found[2].value == "the model outputs NaN"
     assert max(rows for rows, _ in engine.batches) == 3, "the jobs must have shared a batch"
+
+
+def test_an_answer_that_cannot_be_made_fails_no_other_job(artifacts):
+    predictor = bk.Predictor.from_artifact(artifacts["classifier"])
+    task, sizes, results = predictor.task, [], queue.Queue()
+
+    class FailingTask(type(task)):
+        def decode(self, sequences, outputs, examples):
+            sizes.append(len(examples))
+            if any(example.text == "a hat" for example in examples):
+                raise ValueError("no answer")
+            return super().decode(sequences, outputs, examples)
+
+    predictor.task = FailingTask(**{field.name: getattr(task, field.name) for field in dataclasses.fields(task)})
+    engine = predictor.engine = FailingEngine(predictor.engine, -1)
+    runner = JobRunner(predictor, lambda found: [results.put(one) for one in found])
+    hold(runner, engine, results)
+    for number, text in enumerate(["the cat", "a hat", "a dog"], 1):
+        runner.submit(make_job(number, [text], top=1))
+    time.sleep(0.2)
+    engine.may_run.set()
+    found = collect(results, 4)
+    assert {number: result.status for number, result in found.items()} == {0: OK, 1: OK, 2: FAILED, 3: OK}
+    assert found[2].value == "the model failed (ValueError: no answer)"
+    assert sizes == [1, 3, 1, 1, 1], "together, then one by one"
+    assert found[1].value == predictor(["the cat"], top=1)
 
 
 def test_wrong_jobs_are_told_apart_from_failures(runner):
