@@ -1,6 +1,7 @@
-"""Check for optional packages before work starts, without importing them."""
+"""Check for optional packages before work starts, without importing them; run our modules with the same packages."""
 
 import importlib.util
+import json
 import os
 import sys
 
@@ -9,6 +10,21 @@ from bert_keras.errors import InputError, MissingExtraError
 BACKENDS = ("tensorflow", "jax")  # the Keras backends that the models are tested on
 # packages that write and check an artifact, by the extra that installs them
 _ARTIFACT_PACKAGES = {"tflite": ("ai-edge-litert",), "onnx": ("tf2onnx", "onnx", "onnxruntime")}
+
+
+_RUN_MODULE = (
+    "import json, runpy, sys; path, name = sys.argv[1:3]; del sys.argv[1:3]; sys.path[:] = json.loads(path); "
+    "runpy.run_module(name, run_name='__main__', alter_sys=True)"
+)
+
+
+def make_python_command(module: str) -> list[str]:
+    """Return a command that runs one of our modules in another process, where it finds the packages of this one.
+
+    `python -m MODULE` searches the current folder first. In a clone that is a folder `bert_keras` without `pipelines`
+    and `export`, which an installed package contains.
+    """
+    return [sys.executable, "-c", _RUN_MODULE, json.dumps(sys.path), module]
 
 
 def is_installed(package: str) -> bool:

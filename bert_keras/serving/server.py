@@ -84,9 +84,9 @@ async def _serve(
     server = ServerState(repository, settings, log)
     add_gauges(server)
     listener = _listen(settings)
+    stopping = asyncio.ensure_future(stop.wait())
     try:
         loading = asyncio.ensure_future(repository.load())
-        stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not loading.done():
             loading.cancel()
@@ -96,6 +96,7 @@ async def _serve(
         rest_garbage_collector()
         await _answer(server, listener, stop, on_ready)
     finally:
+        stopping.cancel()
         listener.close()
         if server.tracer is not None:
             await loop.run_in_executor(None, server.tracer.close)

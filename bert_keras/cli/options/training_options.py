@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-import sys
 from typing import TYPE_CHECKING
 
 from bert_keras.cli.options.argument_checks import add_option, add_overwrite, non_negative_integer, positive_integer
 from bert_keras.errors import InputError
+from bert_keras.extras import make_python_command
 from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.publishing import check_writable_folder, get_companion_folder
 from bert_keras.training.config.tables import STRATEGIES
@@ -63,7 +63,7 @@ def run_in_workers(arguments: argparse.Namespace) -> bool:
     index = next(index for index, arg in enumerate(argv) if arg.split("=")[0] == "--workers")
     del argv[index : index + (1 if "=" in argv[index] else 2)]
     status = run_workers(
-        [sys.executable, "-m", "bert_keras.cli.main", *argv, "--strategy", "multi-worker"], arguments.workers
+        [*make_python_command("bert_keras.cli.main"), *argv, "--strategy", "multi-worker"], arguments.workers
     )
     if status:
         raise SystemExit(status)

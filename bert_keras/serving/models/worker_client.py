@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 
 from bert_keras.errors import InputError
+from bert_keras.extras import make_python_command
 from bert_keras.serving.worker.jobs import LoadError, MessageReader, Ready, Result, pack
 from bert_keras.serving.worker.model_source import ModelSource
 
@@ -46,7 +47,7 @@ class WorkerClient(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         self._loaded = loop.create_future()
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "bert_keras.serving.worker.worker_process"]
+        command = make_python_command("bert_keras.serving.worker.worker_process")
         arguments = [str(theirs.fileno()), json.dumps(self._source._asdict())]
         self._process = subprocess.Popen(
             [*command, *arguments], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno()

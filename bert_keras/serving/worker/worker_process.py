@@ -1,4 +1,4 @@
-"""The worker process: `python -m bert_keras.serving.worker.worker_process DESCRIPTOR SOURCE`.
+"""The worker process, a program with the arguments DESCRIPTOR and SOURCE.
 
 It loads one model, reports that it is ready, and answers jobs until the server closes the socket. The server is the
 only one that stops it, so it ignores Ctrl-C and SIGTERM, which a terminal or a container may send to both.
