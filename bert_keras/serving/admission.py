@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 from bert_keras.serving.errors import Reason, ServingError
 
-_DECAY = 0.98  # the weight of what was measured before, at each answered request
+_GAIN = 0.02  # the weight of a finished request in the means
 _NUM_DEVIATIONS = 2  # by which a request must be expected to be early
+_SHORTEST_SECONDS = 0.25  # a shorter expectation says nothing about how long a queue takes
+_LARGEST_FACTOR = 4.0
 
 
 class Entry(NamedTuple):
@@ -16,21 +18,22 @@ class Entry(NamedTuple):
 
     Attributes:
         num_bytes: its size.
-        bytes_ahead: that of all requests in the server when it came, including itself.
         begin: when it came.
+        expected: the seconds of computation for it and those before it.
     """
 
     num_bytes: int
-    bytes_ahead: int
     begin: float
+    expected: float
 
 
 class Admission:
     """Count the requests in the server and estimate how long a new one takes.
 
-    The estimate is the number of bytes of the requests in the server, times the seconds per byte that earlier requests
-    waited for those before them. It needs no tokenization, so that a refusal costs next to nothing. Some requests wait
-    longer than others, because batches are of similar length; as in TCP, the mean deviation is measured too.
+    What is expected is the number of bytes of the requests in the server, times the seconds of computation per byte
+    that were measured, over the instances that compute at the same time. It needs no tokenization, so that a refusal
+    costs next to nothing. Requests take longer by a factor, because they share the cores, and some of them longer than
+    others, because batches are of similar length; its mean and, as in TCP, its mean deviation are measured too.
 
     Args:
         max_requests: the largest number of requests in the server.
@@ -39,9 +42,11 @@ class Admission:
 
     def __init__(self, max_requests: int, clock: Callable[[], float] = time.monotonic):
         self._max_requests, self._clock = max_requests, clock
+        self.num_instances = 1
         self.num_requests = 0
         self._num_bytes = 0
-        self._seconds = self._deviations = self._bytes_ahead = 0.0  # sums over earlier requests
+        self._mean_seconds = self._mean_bytes = 0.0  # of the computation of a request
+        self._factor, self._deviation = 1.0, 0.25
 
     def enter(self, num_bytes: int, seconds: float) -> Entry:
         """Count a request.
@@ -57,14 +62,13 @@ class Admission:
             raise self.make_refusal()
         self.num_requests += 1
         self._num_bytes += num_bytes
-        return Entry(num_bytes, self._num_bytes, self._clock())
+        return Entry(num_bytes, self._clock(), self._expect())
 
     def must_refuse(self, seconds: float) -> bool:
         """Whether a request that may take some seconds would probably be late."""
         if self.num_requests >= self._max_requests:
             return True
-        latest = self._seconds + _NUM_DEVIATIONS * self._deviations
-        return self._num_bytes * latest > seconds * self._bytes_ahead
+        return self._expect() * min(_LARGEST_FACTOR, self._factor + _NUM_DEVIATIONS * self._deviation) > seconds
 
     def make_refusal(self) -> ServingError:
         """Return the error of a request that cannot be accepted."""
@@ -75,22 +79,29 @@ class Admission:
             retry_after=max(1, math.ceil(wait)),
         )
 
-    def leave(self, entry: Entry, *, has_waited: bool) -> None:
+    def leave(self, entry: Entry, *, compute: float = 0.0, is_late: bool = False) -> None:
         """Count a request no more.
 
         Args:
             entry: what `enter` returned.
-            has_waited: whether it was answered by a model or too late for it, and not wrong or cancelled.
+            compute: the seconds of an instance that it took; 0 if it was not computed.
+            is_late: whether it was not computed because its time had passed.
         """
         self.num_requests -= 1
         self._num_bytes -= entry.num_bytes
-        if has_waited:
-            seconds = self._clock() - entry.begin
-            expected = entry.bytes_ahead * self._seconds / self._bytes_ahead if self._bytes_ahead else seconds
-            self._seconds = _DECAY * self._seconds + seconds
-            self._deviations = _DECAY * self._deviations + abs(seconds - expected)
-            self._bytes_ahead = _DECAY * self._bytes_ahead + entry.bytes_ahead
+        if compute:
+            gain = _GAIN if self._mean_bytes else 1.0
+            self._mean_seconds += gain * (compute - self._mean_seconds)
+            self._mean_bytes += gain * (entry.num_bytes - self._mean_bytes)
+        if (compute or is_late) and entry.expected > _SHORTEST_SECONDS:
+            difference = (self._clock() - entry.begin) / entry.expected - self._factor
+            self._factor += _GAIN * difference
+            self._deviation += _GAIN * (abs(difference) - self._deviation)
 
     def estimate_wait(self) -> float:
         """Return the seconds until a new request would be answered."""
-        return self._num_bytes * self._seconds / self._bytes_ahead if self._bytes_ahead else 0.0
+        return self._expect() * min(_LARGEST_FACTOR, self._factor)
+
+    def _expect(self) -> float:
+        """Return the seconds of computation for all requests in the server."""
+        return self._num_bytes * self._mean_seconds / self._mean_bytes / self.num_instances if self._mean_bytes else 0.0

@@ -94,6 +94,7 @@ async def _serve(
             return
         loading.result()
         rest_garbage_collector()
+        server.admission.num_instances = sum(one.description["instances"] for one in repository.list_versions())
         await _answer(server, listener, stop, on_ready)
     finally:
         stopping.cancel()

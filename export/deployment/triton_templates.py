@@ -71,10 +71,10 @@ import pathlib
 import triton_python_backend_utils as pb_utils
 
 import bert_keras as bk
-from bert_keras.tasks.engines.cores import count_cores
 from bert_keras.serving.worker.job_runner import JobRunner
 from bert_keras.serving.worker.jobs import INVALID, OK, SIGNATURE, Job
 from bert_keras.serving.worker.model_opening import warm_up
+from bert_keras.tasks.engines.cores import count_cores
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the batches use all cores
 NO_DEADLINE = float("inf")  # Triton itself rejects requests that wait too long

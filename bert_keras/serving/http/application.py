@@ -83,17 +83,15 @@ class EndpointApplication:
             return await endpoint.handler(call)
         size = _read_size(scope)
         check_payload(size, server.settings.max_payload)
-        entry, has_waited = server.admission.enter(size, read_timeout(scope, server.settings.timeout)), False
+        entry, is_late = server.admission.enter(size, read_timeout(scope, server.settings.timeout)), False
         try:
             await call.read_body()
-            reply = await endpoint.handler(call)
-            has_waited = call.model_name is not None
-            return reply
+            return await endpoint.handler(call)
         except ServingError as error:
-            has_waited = error.reason is Reason.EXPIRED
+            is_late = error.reason is Reason.EXPIRED
             raise
         finally:
-            server.admission.leave(entry, has_waited=has_waited)
+            server.admission.leave(entry, compute=call.timings.compute, is_late=is_late)
 
     def _trace(self, scope: Mapping, call: Call, status: int, seconds: float) -> None:
         names = ("traceparent", "tracestate")

@@ -79,7 +79,7 @@ async def grpc_call(
     call = GrpcCall(server, seconds)
     size = request.ByteSize()
     code = grpc.StatusCode.OK
-    entry, has_expired = None, False
+    entry, is_late = None, False
     try:
         check_key(dict(context.invocation_metadata() or ()).get("authorization"), server.settings.api_key)
         if is_inference:
@@ -88,7 +88,7 @@ async def grpc_call(
     except (ServingError, InputError) as error:
         error = error if isinstance(error, ServingError) else ServingError(Reason.INVALID, str(error))
         server.metrics.count_error(error.reason.name.lower())
-        has_expired = error.reason is Reason.EXPIRED
+        is_late = error.reason is Reason.EXPIRED
         # TensorFlow Serving's code for an unknown signature
         code = grpc.StatusCode.FAILED_PRECONDITION if isinstance(error, UnknownSignatureError) else _CODES[error.reason]
         if error.retry_after is not None:
@@ -99,5 +99,5 @@ async def grpc_call(
         raise
     finally:
         if entry is not None:
-            server.admission.leave(entry, has_waited=call.timings.compute > 0 or has_expired)
+            server.admission.leave(entry, compute=call.timings.compute, is_late=is_late)
         server.metrics.count_request(name, code.value[0], time.perf_counter() - begin)
