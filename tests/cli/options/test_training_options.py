@@ -13,6 +13,7 @@ import pytest
 from bert_keras.cli import local_workers
 from bert_keras.cli.commands.pretrain import resolve_settings
 from bert_keras.cli.main import main, parser
+from bert_keras.extras import make_python_command
 from bert_keras.pipelines.records import write_records
 from bert_keras.publishing import publish_folder
 
@@ -130,5 +131,5 @@ def test_workers_get_the_same_arguments_without_the_workers_option(option, posit
     with pytest.raises(SystemExit) as ended:
         main(command)
     assert ended.value.code == 75, "expected the exit status of the workers"
-    expected = [sys.executable, "-m", "bert_keras.cli.main", *arguments, "--strategy", "multi-worker"]
+    expected = [*make_python_command("bert_keras.cli.main"), *arguments, "--strategy", "multi-worker"]
     assert started == [(expected, 3)]
