@@ -46,7 +46,7 @@ class ServerMetrics:
         self.registry.register(_ReadGauge(f"bert_keras_{name}", text, labels, read))
 
     def count_request(self, endpoint: str, status: int, seconds: float | None = None) -> None:
-        """Count a finished request, and the time that it took unless it is None."""
+        """Count a finished request, and its time if it is given."""
         self._get(self._requests, endpoint, str(status)).inc()
         if seconds is not None:
             self._get(self._seconds, endpoint).observe(seconds)

@@ -94,7 +94,7 @@ def test_head_without_an_end_is_limited_in_size_and_time(server):
         client.sendall(b"a" * 70_000)
         status, headers, body = read_answer(reader)
         assert (status, headers["connection"]) == (431, "close")
-        assert body == {"error": "the headers have more than 65536 bytes; send fewer"}
+        assert body == {"error": "the headers have more than 65,536 bytes; send fewer"}
     with connect(server) as client:
         client.sendall(b"POST /classify HTTP/1.1\r\nX-Slow: ")
         assert client.recv(1) == b""

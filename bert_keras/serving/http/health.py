@@ -44,7 +44,7 @@ def add_gauges(server: ServerState) -> None:
     )
     metrics.add_gauge(
         "estimated_wait_seconds",
-        "estimated time until a new request is computed",
+        "estimated time until a new request is answered",
         lambda: [((), server.admission.estimate_wait())],
     )
     metrics.add_gauge(

@@ -18,7 +18,6 @@ from bert_keras.serving.server_state import ServerState
 
 _SAME_SECONDS = 0.1  # in which refusals have the same text
 _MAX_HEAD_BYTES = 1 << 16  # of a request's first line and headers; a web page has no reason to send more
-_LARGE_HEAD = b'{"error":"the headers have more than %d bytes; send fewer"}' % _MAX_HEAD_BYTES
 
 
 def make_http_protocol(server: ServerState, endpoints: Sequence[Endpoint]) -> type[HttpToolsProtocol]:
@@ -66,12 +65,7 @@ class _Refusals:
 
     def _format(self, format_error: FormatError) -> bytes:
         error = self._server.admission.make_refusal()
-        status, value = format_error(error)
-        body = make_json_reply(value).body
-        return (
-            b"HTTP/1.1 %d Too Many Requests\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
-            b"retry-after: %d\r\n\r\n%s" % (status, len(body), error.retry_after, body)
-        )
+        return _encode_answer(b"429 Too Many Requests", format_error(error)[1], b"retry-after: %d" % error.retry_after)
 
 
 class _HttpProtocol(HttpToolsProtocol):
@@ -139,16 +133,22 @@ class _HttpProtocol(HttpToolsProtocol):
 
     def _refuse_head(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
-            status = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\n"
-            self.transport.write(
-                b"%sconnection: close\r\ncontent-length: %d\r\n\r\n%s" % (status, len(_LARGE_HEAD), _LARGE_HEAD)
-            )
+            error = {"error": f"the headers have more than {_MAX_HEAD_BYTES:,} bytes; send fewer"}
+            answer = _encode_answer(b"431 Request Header Fields Too Large", error, b"connection: close")
+            self.transport.write(answer)
         self.transport.close()
 
     def _stop_timer(self) -> None:
         if self._unfinished is not None:
             self._unfinished.cancel()
             self._unfinished = None
+
+
+def _encode_answer(status: bytes, value: object, header: bytes) -> bytes:
+    """Return an answer with a JSON body, and one header besides those of the body."""
+    body = make_json_reply(value).body
+    head = b"HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\n%s\r\n\r\n"
+    return head % (status, len(body), header) + body
 
 
 class _JoiningTransport:

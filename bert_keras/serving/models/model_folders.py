@@ -6,8 +6,7 @@ import re
 from typing import NamedTuple
 
 from bert_keras.errors import InputError
-from bert_keras.serving.worker.model_opening import find_model
-from bert_keras.serving.worker.model_source import ModelSource
+from bert_keras.serving.worker.model_source import ModelSource, find_model
 
 Fingerprint = tuple[tuple[str, int, int], ...]  # of each file: its path, size and time of modification
 

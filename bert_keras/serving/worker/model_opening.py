@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import pathlib
 import time
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ from bert_keras.serving.worker.model_source import KERAS, ModelSource
 from bert_keras.serving.worker.signature_outputs import describe_signature_outputs
 from bert_keras.serving.worker.tensor_spec import TensorSpec
 from bert_keras.tasks.base import Task
-from bert_keras.tasks.engines.artifact_files import Artifact, find_artifact, is_artifact
+from bert_keras.tasks.engines.artifact_files import Artifact
 from bert_keras.tasks.engines.cores import count_cores
 from bert_keras.tasks.engines.engine import FAST_SAVED_MODEL, count_threads
 from bert_keras.tasks.predictor import Predictor
@@ -32,25 +31,6 @@ class OpenModel(NamedTuple):
 
     predictor: Predictor
     engine: str
-
-
-def find_model(source: ModelSource) -> Artifact | None:
-    """Return the artifact to run; None for a checkpoint, which Keras runs.
-
-    Raises:
-        InputError: there is no model that the engine can run.
-    """
-    path = pathlib.Path(source.path)
-    if not path.exists():
-        raise InputError(f"{path} does not exist; expected an artifact: export the model to ONNX, with 8 bits too")
-    if source.engine != KERAS and (source.engine is not None or is_artifact(path)):
-        return find_artifact(path, source.engine)
-    if not (path / "config.json").is_file():
-        raise InputError(
-            f"{path} has no model; expected an output folder of export, an artifact, a checkpoint folder, or a folder "
-            "of these with version numbers as names"
-        )
-    return None
 
 
 def open_model(source: ModelSource, artifact: Artifact | None) -> OpenModel:

@@ -99,7 +99,7 @@ class _Worker:
 
             del job_runner
             source = model_source.ModelSource(**self._source)
-            self._artifact = model_opening.find_model(source)
+            self._artifact = model_source.find_model(source)
             self._is_quick = model_opening.runs_in_calling_thread(source, self._artifact)
         except Exception as error:
             self._report(error)

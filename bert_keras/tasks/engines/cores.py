@@ -10,7 +10,7 @@ _CGROUP = pathlib.Path("/sys/fs/cgroup")
 def count_cores(cgroup: pathlib.Path = _CGROUP) -> int:
     """Return the cores that the scheduler gives this process, at most as many as its container's CPU limit.
 
-    A limit of 1.5 cores counts as 2, as in Java and Go.
+    A limit of 1.5 cores counts as 2.
 
     Args:
         cgroup: where Linux shows the limits of the container.
@@ -21,7 +21,7 @@ def count_cores(cgroup: pathlib.Path = _CGROUP) -> int:
 
 
 def _read_limit(cgroup: pathlib.Path) -> float | None:
-    """Return the limit in cores; None: there is none."""
+    """Return the limit in cores, or None without a limit."""
     try:
         if (cgroup / "cpu.max").exists():  # version 2: "200000 100000" or "max 100000"
             quota, period = (cgroup / "cpu.max").read_text().split()
