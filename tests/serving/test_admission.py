@@ -54,6 +54,14 @@ def test_a_request_that_would_wait_longer_than_it_may_is_refused(admission, cloc
     assert error.value.retry_after == 4
 
 
+def test_instances_share_the_queue_before_their_speed_is_known(admission, clock):
+    admission.num_instances = 2
+    run_queue(admission, clock, 1, 0.1, 0.1)
+    for _ in range(10):
+        admission.enter(100, 30)
+    assert admission.estimate_wait() == pytest.approx(10 * 0.1 / 2)
+
+
 def test_the_estimate_follows_the_measurements(admission, clock):
     for seconds in [0.1] * 50 + [1.0] * 50:
         run_queue(admission, clock, 10, seconds, seconds)

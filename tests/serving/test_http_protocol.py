@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+import socket
+import struct
 import time
 
 import pytest
@@ -42,10 +44,13 @@ def read_answer(reader):
     return int(status.split()[1]), headers, json.loads(reader.read(int(headers["content-length"])))
 
 
-def test_head_and_body_of_an_answer_arrive_together(server):
-    with connect(server) as client:
+@pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="the system does not count packets")
+def test_head_and_body_of_an_answer_are_one_packet(server):
+    with connect(server) as client, client.makefile("rb") as reader:
         client.sendall(encode_request(REQUEST))
-        assert json.loads(client.recv(10_000).split(b"\r\n\r\n")[1])["label"]
+        assert read_answer(reader)[2]["label"]
+        info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 160)
+        assert struct.unpack_from("I", info, 152) == (1,), "tcpi_data_segs_in of Linux"
 
 
 def test_a_refused_client_can_ask_again_on_the_same_connection(server):
