@@ -5,6 +5,7 @@ import gzip
 import http.server
 import ipaddress
 import re
+import shutil
 import ssl
 import subprocess
 import sys
@@ -174,3 +175,14 @@ def test_taken_port_is_reported(server, artifacts, option):
     assert done.stderr.splitlines()[-1].startswith(f"bert-keras serve: 127.0.0.1:{taken} cannot be opened ")
     assert f"choose another one with {option}" in done.stderr
     assert "Task was destroyed" not in done.stderr
+
+
+def test_a_model_that_cannot_be_loaded_is_reported_in_one_sentence(artifacts, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(artifacts["classifier"], folder)
+    [file] = folder.rglob("model.onnx")
+    file.write_bytes(file.read_bytes()[:1000])
+    command = [sys.executable, "-m", "bert_keras.cli.main", "serve", str(folder), "--port", "0", "--no-grpc"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.match(r"bert-keras serve: model cannot be loaded: .* is not a complete", done.stderr.splitlines()[-1])
