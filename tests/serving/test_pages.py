@@ -27,6 +27,7 @@ from bert_keras.serving.settings import ServerSettings
 from bert_keras.tasks.task_loading import restore_task
 
 from .browser import CHROMIUM, Browser
+from .conftest import LENGTH
 from .running_server import RunningServer
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
@@ -304,6 +305,14 @@ class TestOtherTasks:
         cells = read(browser, ".matrix tbody td")
         assert cells[1:5] == [decimal(cosines[one], 2) for one in order]
         assert [cells[place] for place in range(0, 25, 6)] == [""] * 5  # the diagonal
+
+    def test_long_texts_are_cut(self, browser, server):
+        open_model(browser, server, "embedder")
+        text = " ".join(["dog"] * (LENGTH + 10))
+        enter(browser, query="a mat", texts=text)
+        body = {"inputs": {"source_sentence": "a mat", "sentences": [text]}, "parameters": {"truncate": True}}
+        bars, _ = read_bars(browser)
+        assert [value for _, value in bars] == [decimal(server.post("/similarity", body).json()[0], 2)]
 
     def test_masks(self, browser, server):
         open_model(browser, server, "masked_lm")
