@@ -8,7 +8,7 @@ from typing import NamedTuple
 from bert_keras.serving.errors import Reason, ServingError
 
 _GAIN = 0.02  # the weight of a finished request in the means
-_NUM_DEVIATIONS = 2  # by which a request must be expected to be early
+_NUM_DEVIATIONS = 4  # by which a request must be expected to be early; RFC 6298
 _SHORTEST_SECONDS = 0.25  # a shorter expectation says nothing about how long a queue takes
 _LARGEST_FACTOR = 4.0
 

@@ -85,8 +85,8 @@ def test_requests_that_wait_unequally_are_refused_earlier(admission, clock):
         admission.leave(entry, compute=1.0)
     admission.enter(100, 1e9)
     assert admission.estimate_wait() == pytest.approx(1.0, abs=0.02)
-    assert admission.must_refuse(1.9)
-    assert not admission.must_refuse(2.1)
+    assert admission.must_refuse(2.9)
+    assert not admission.must_refuse(3.1)
 
 
 def test_late_requests_count_as_slow(admission, clock):
