@@ -121,7 +121,7 @@ def list_written(home, importing, model):
     """Return the files that onnxruntime writes to the home folder when it opens a model, in a new process."""
     home.mkdir()
     code = f"{importing}\nonnxruntime.InferenceSession({str(model)!r}, providers=['CPUExecutionProvider'])"
-    # nothing of this process's environment: onnxruntime also collects nothing where CI or GITHUB_ACTIONS is set
+    # without the variables of this process: where CI or GITHUB_ACTIONS is set, onnxruntime collects nothing anyway
     environment = {"HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "TMPDIR": str(home)}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
     return [path for path in home.rglob("*") if path.is_file()]

@@ -97,7 +97,7 @@ export const TASKS = {
       const make = (given, prompt) => ({
         inputs: given,
         model: model.model_id,
-        truncate: true, // as the other tasks and predict do
+        truncate: true, // as the other tasks do
         ...(prompt ? { prompt_name: prompt } : {}),
       });
       return inputs.query_prompt === inputs.text_prompt
