@@ -1,14 +1,16 @@
-"""The quantization search for ONNX: the fastest 8-bit file that scores as well as its checkpoint."""
+"""The quantization search for ONNX: the fastest 8-bit file that scores well and passes the parity check."""
 
 import dataclasses
 import os
 import pathlib
 import statistics
 import time
+from collections.abc import Callable, Sequence
 
 from bert_keras.export.export_job import ExportJob
 from bert_keras.export.onnx.onnx_calibrated import SCHEMES, write_calibrated_onnx
 from bert_keras.export.onnx.onnx_calibration import make_calibration_batches, measure_ranges
+from bert_keras.export.onnx.onnx_check import start_onnx_check
 from bert_keras.export.onnx.onnx_folder import FLOAT32, INT8
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.quantization_search import Candidate, score_outputs
@@ -26,17 +28,23 @@ class TimedCandidate(Candidate):
 
     Attributes:
         ms_per_example: milliseconds per labelled example in onnxruntime, in batches of similar length.
+        passed: whether an 8-bit file passed the parity check; None: it was not checked, because it lost too much or
+            was slower than the file that was kept.
     """
 
     ms_per_example: float
+    passed: bool | None = None
 
 
 def search_onnx(job: ExportJob, folder: pathlib.Path) -> dict[str, object]:
-    """Write the 8-bit files of all schemes, and keep the fastest one that scores well enough as `model_quantized.onnx`.
+    """Write the 8-bit files of all schemes, and keep the fastest good one as `model_quantized.onnx`.
+
+    A good file scores well enough on the labelled examples and passes the parity check. Fixed ranges that were
+    measured on few texts may suffice for texts like these and be too narrow for others.
 
     Args:
         job: the export, with labelled examples.
-        folder: the folder with the float32 file. If no 8-bit file scores well enough, it gets no other file.
+        folder: the folder with the float32 file. If no 8-bit file is good and faster, it gets no other file.
 
     Returns:
         `score`, the name of the score; `checkpoint`, that of the checkpoint; `file`, that of the kept file; `kept`, its
@@ -51,8 +59,7 @@ def search_onnx(job: ExportJob, folder: pathlib.Path) -> dict[str, object]:
         paths[scheme] = (folder / INT8).with_name(f"candidate_{scheme}.onnx")
         write_calibrated_onnx(folder / FLOAT32, paths[scheme], ranges, scheme)
     candidates = _try_files(job, paths)
-    good = [one for one in candidates if one.drop <= settings.points_tolerance or one.quantization == _FLOAT32]
-    kept = min(good, key=lambda one: one.ms_per_example)
+    candidates, kept = _choose(candidates, settings.points_tolerance, lambda name: _passes(job, paths[name]))
     for scheme in SCHEMES:
         if scheme == kept.quantization:
             os.replace(paths[scheme], folder / INT8)
@@ -69,6 +76,25 @@ def score_onnx(job: ExportJob, path: pathlib.Path) -> dict[str, object]:
     sequences = task.encode(job.reference.tokenizer, examples)
     score = score_outputs(task, sequences, _open(job.reference, path)(sequences), examples)
     return {"score": task.main_score, "checkpoint": job.checkpoint_score, "file": score}
+
+
+def _choose(
+    candidates: Sequence[TimedCandidate], tolerance: float, passes: Callable[[str], bool]
+) -> tuple[list[TimedCandidate], TimedCandidate]:
+    """Return all candidates, with the results of the checks that were needed, and the one to keep."""
+    passed: dict[str, bool] = {}
+    for kept in sorted(candidates, key=lambda one: one.ms_per_example):
+        if kept.quantization == _FLOAT32:
+            break
+        if kept.drop <= tolerance:
+            passed[kept.quantization] = passes(kept.quantization)
+            if passed[kept.quantization]:
+                break
+    return [dataclasses.replace(one, passed=passed.get(one.quantization)) for one in candidates], kept
+
+
+def _passes(job: ExportJob, path: pathlib.Path) -> bool:
+    return start_onnx_check(job.reference, path, job.settings.probes, is_quantized=True).report()["passed"]
 
 
 def _try_files(job: ExportJob, paths: dict[str, pathlib.Path]) -> list[TimedCandidate]:

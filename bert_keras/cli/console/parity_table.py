@@ -27,7 +27,7 @@ def format_scores(reports: Mapping[str, Mapping]) -> list[str]:
         for candidate in scores.get("tried", ()):
             lines.append(
                 f"  tried {candidate['quantization']}, {candidate['bytes'] / 1e6:,.1f} MB: {candidate['score']:.2f}, "
-                f"{candidate['drop']:+.2f} points lost{_format_time(candidate)}"
+                f"{candidate['drop']:+.2f} points lost{_format_time(candidate)}{_format_check(candidate)}"
             )
         mediapipe_score = scores.get("with_mediapipe_tokenizer", scores["file"])
         if mediapipe_score != scores["file"]:
@@ -60,6 +60,10 @@ def format_tokenizer_differences(reports: Mapping[str, Mapping]) -> list[str]:
 def _format_time(candidate: Mapping) -> str:
     time = candidate.get("ms_per_example")
     return "" if time is None else f", {time:.2f} ms per example"
+
+
+def _format_check(candidate: Mapping) -> str:
+    return ", differs too much on random ids" if candidate.get("passed") is False else ""
 
 
 def _differs(report: Mapping) -> bool:

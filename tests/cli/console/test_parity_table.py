@@ -32,13 +32,15 @@ def test_each_artifact_has_one_line_with_aligned_columns():
 def test_scores_list_rejected_candidates_and_the_loss_with_mediapipe():
     tried = [
         {"quantization": "dynamic_int8", "bytes": 23_000_000, "score": 88.0, "drop": 3.25},
-        {"quantization": "float16", "bytes": 45_000_000, "score": 91.5, "drop": -0.25},
+        {"quantization": "float16", "bytes": 45_000_000, "score": 91.5, "drop": -0.25, "passed": True},
+        {"quantization": "static", "bytes": 23_000_000, "score": 91.0, "drop": 0.25, "passed": False},
     ]
     scores = {"score": "accuracy", "checkpoint": 91.25, "file": 91.5, "with_mediapipe_tokenizer": 90.0, "tried": tried}
     assert format_scores({"saved_model/1": EQUAL, "model.tflite": {**EQUAL, "scores": scores}}) == [
         "model.tflite: accuracy 91.50, checkpoint 91.25",
         "  tried dynamic_int8, 23.0 MB: 88.00, +3.25 points lost",
         "  tried float16, 45.0 MB: 91.50, -0.25 points lost",
+        "  tried static, 23.0 MB: 91.00, +0.25 points lost, differs too much on random ids",
         "  warning: with MediaPipe's tokenizer, which splits text differently, the score is 90.00 (-1.50 points): "
         "fine-tune with MediaPipe's tokenization rules",
     ]

@@ -9,8 +9,9 @@ from onnx import helper, numpy_helper
 
 import bert_keras as bk
 from bert_keras.errors import InputError, ParityError
-from bert_keras.export.onnx import onnx_artifact, onnx_folder
-from bert_keras.export.onnx.onnx_artifact import start_onnx_check, write_smoothed_onnx
+from bert_keras.export.onnx import onnx_folder
+from bert_keras.export.onnx.onnx_artifact import write_smoothed_onnx
+from bert_keras.export.onnx.onnx_check import start_onnx_check
 from bert_keras.export.onnx.to_onnx import write_onnx
 from bert_keras.export.parity.probe_inputs import THOROUGH_PROBES
 from bert_keras.export.targets import check_export_target
@@ -164,4 +165,4 @@ def test_overwrite_replaces_the_folder(references, tmp_path):
 def test_file_in_another_format_is_rejected(references, tmp_path):
     (tmp_path / "cut.onnx").write_bytes(b"\x08\x01\x12\xff")
     with pytest.raises(InputError, match=r"cut.onnx is not a complete ONNX file"):
-        onnx_artifact.start_onnx_check(references("classifier"), tmp_path / "cut.onnx")
+        start_onnx_check(references("classifier"), tmp_path / "cut.onnx")
