@@ -63,6 +63,7 @@ def test_tables_are_read_with_their_quotes(tmp_path):
     assert read_column(tmp_path / "a.tsv", delimiter="\t") == ['say "one']
 
 
+@pytest.mark.slow
 def test_operations_are_those_that_pytorch_counts():
     import torch
     import transformers

@@ -60,6 +60,7 @@ def test_a_missing_name_is_reported_with_its_library_and_both_releases(gone, mon
         name.get()
 
 
+@pytest.mark.slow  # test_public_apis.py has the same rule
 def test_no_other_module_imports_internal_names():
     files = [path for folder in ("bert_keras", "pipelines", "export") for path in sorted((ROOT / folder).rglob("*.py"))]
     assert len(files) > 150

@@ -237,6 +237,7 @@ def test_the_wheel_installs_only_bert_keras(wheel):
     assert modules == set(MODULES)
 
 
+@pytest.mark.slow
 def test_every_module_of_the_wheel_imports(wheel, tmp_path):
     # -S: without this environment's editable install, whose modules would hide a missing one
     subprocess.run(

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.test_project import MODULES, find_imports
+from tests.test_project import MODULES, find_imports, parsed
 
 # documented methods of named tuples and os
 PUBLIC = {"_replace", "_make", "_asdict", "_fields", "_field_defaults", "_exit"}
@@ -15,13 +15,14 @@ INTERNAL = re.compile(
     r"(keras|transformers)\.src\b|tensorflow\.(python|core|compiler|lite\.(python|tools))\b"
     r"|(tensorflow|keras)\S*\.__internal__|onnxruntime\.(capi|quantization\.\w+)"
 )
+BY_NAME = ("getattr", "setattr", "hasattr", "delattr")
 COMPAT = "bert_keras.compat"  # has the internal names that we need, each with its reason
 
 
 @pytest.fixture(scope="module")
 def ours():
     """The syntax tree of each of our modules."""
-    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+    return {name: parsed(path) for name, path in MODULES.items()}
 
 
 def is_private(name: str) -> bool:
@@ -57,7 +58,7 @@ def find_third_party_names(tree: ast.AST, inherited: frozenset[str] | set[str] =
         if isinstance(node, ast.Attribute) and is_private(node.attr):
             if node.attr not in (own | inherited if is_own(node.value) else own):
                 found.append(f"line {node.lineno}: {ast.unparse(node)}")
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "setattr", "hasattr", "delattr"):
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in BY_NAME:
             name = node.args[1]
             if isinstance(name, ast.Constant) and is_private(name.value):
                 found.append(f"line {node.lineno}: {ast.unparse(node)}")

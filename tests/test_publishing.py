@@ -6,13 +6,14 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 
 import pytest
 
 import bert_keras as bk
 from bert_keras import publishing, staging
-from bert_keras.errors import UnpublishedError
+from bert_keras.errors import InputError, UnpublishedError
 from bert_keras.files import read_json
 from bert_keras.publishing import (
     check_writable_file,
@@ -20,6 +21,7 @@ from bert_keras.publishing import (
     get_companion_folder,
     publish_file,
     publish_folder,
+    write_or_keep,
 )
 from bert_keras.staging import LISTING, lock_folder
 
@@ -193,6 +195,30 @@ def test_a_complete_folder_that_cannot_be_moved_is_kept(tmp_path):
     [kept] = tmp_path.glob("out.unpublished.*")
     assert str(kept) in str(error.value)
     assert read_files(tmp_path) == {"out/mine": b"mine", f"{kept.name}/file": b"content"}
+
+
+@pytest.mark.parametrize("num_full", [1, 2, 3])
+def test_a_model_that_cannot_be_written_is_written_to_the_first_folder_that_works(num_full, tmp_path, monkeypatch):
+    tried = []
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))
+    out = tmp_path / "disk/out"
+
+    def write_model(folder):
+        tried.append(folder)
+        if len(tried) <= num_full:
+            raise OSError(28, "No space left on device")
+        write(folder)
+
+    raises = pytest.raises(InputError, match=r"out cannot be written \(No space left on device\); ")
+    with raises as error:
+        write_or_keep(out, write_model, if_lost=lambda: "it is lost")
+    if num_full == 3:
+        assert str(error.value).endswith("; it is lost")
+        assert not list(tmp_path.rglob("file"))
+    else:
+        [kept] = tmp_path.glob(f"{'disk' if num_full == 1 else 'temporary'}/out.unpublished.*")
+        assert f"; the trained model is in {kept}: move it" in str(error.value)
+        assert (kept / "file").read_text() == "content"
 
 
 @pytest.mark.parametrize("is_empty", [True, False])

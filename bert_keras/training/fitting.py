@@ -20,6 +20,8 @@ from bert_keras.training.resuming import (
 from bert_keras.training.strategies import is_chief, make_all_reduce_any
 from bert_keras.training.training_log import TrainingLog, choose_window_steps
 
+HeldOut = tuple[object, int]  # batches to evaluate on, and how many of them
+
 _UNLIMITED_STEPS = 10**9  # for a phase that ends by time
 
 
@@ -37,7 +39,7 @@ class Phase:
     """
 
     train: Callable[[int], object]
-    held_out: Callable[[], tuple[object, int] | None]
+    held_out: Callable[[], HeldOut | None]
     num_steps: int | None
     clock: TimedLearningRate | None = None
     evaluate_every: int = 0
@@ -104,14 +106,15 @@ def fit_phases(
             # new functions, because those traced for another phase would be retraced with unknown shapes
             model.make_train_function(force=True)
             model.make_test_function(force=True)
+            held_out = phase.held_out()
             if state is None:
                 progress.start_phase(index, backups.num_steps, phase.clock)
                 if not backups.num_steps:
-                    _evaluate(model, phase, [log, *callbacks])
+                    _evaluate(model, held_out, [log, *callbacks])
             else:
                 _resume(model, phase, state, progress, log, all_callbacks)
                 state = None
-            _fit(model, phase, progress.done, all_callbacks)
+            _fit(model, phase, held_out, progress.done, all_callbacks)
     log.finish()
     return log
 
@@ -142,25 +145,27 @@ def _resume(
         log.continue_epoch()
 
 
-def _evaluate(model: keras.Model, phase: Phase, callbacks: list[keras.callbacks.Callback]) -> None:
+def _evaluate(model: keras.Model, held_out: HeldOut | None, callbacks: list[keras.callbacks.Callback]) -> None:
     """Evaluate a model on the held-out batches of a phase, if there are any, as `fit` does."""
-    held_out, num_held_out = phase.held_out() or (None, None)
     if held_out is not None:
-        model.evaluate(held_out, steps=num_held_out, callbacks=callbacks, verbose=0)
+        batches, num_batches = held_out
+        model.evaluate(batches, steps=num_batches, callbacks=callbacks, verbose=0)
 
 
-def _fit(model: keras.Model, phase: Phase, done: int, callbacks: list[keras.callbacks.Callback]) -> None:
+def _fit(
+    model: keras.Model, phase: Phase, held_out: HeldOut | None, done: int, callbacks: list[keras.callbacks.Callback]
+) -> None:
     """Train the rest of a phase, with one epoch from each evaluation to the next."""
     num_steps = _UNLIMITED_STEPS if phase.num_steps is None else phase.num_steps
     stop = phase.clock or StopAfter(num_steps - done)
-    held_out, num_held_out = phase.held_out() or (None, None)
+    validation_batches, num_validation_batches = held_out or (None, None)
     for first_step, steps_per_epoch, num_epochs in _plan_fits(done, num_steps, phase.steps_per_epoch):
         model.fit(
             phase.train(first_step),
             epochs=num_epochs,
             steps_per_epoch=steps_per_epoch,
-            validation_data=held_out,
-            validation_steps=num_held_out,
+            validation_data=validation_batches,
+            validation_steps=num_validation_batches,
             callbacks=[stop, *callbacks],
             shuffle=False,
             verbose=0,

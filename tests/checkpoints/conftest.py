@@ -1,9 +1,12 @@
 """Twins: the same models in transformers, an independent implementation, with random weights."""
 
+import functools
 import json
 
 import numpy as np
 import pytest
+
+import bert_keras as bk
 
 HF_NAMES = {
     "vocabulary_size": "vocab_size",
@@ -14,6 +17,25 @@ HF_NAMES = {
     "max_sequence_length": "max_position_embeddings",
     "type_vocabulary_size": "type_vocab_size",
 }
+
+
+@pytest.fixture(scope="module")
+def shared_model(make_model):
+    """A function like `make_model` that builds each model once per module, for tests that do not change it."""
+    return functools.cache(make_model)
+
+
+@pytest.fixture(scope="module")
+def saved_folder(shared_model, tmp_path_factory):
+    """A function that returns the folder of a shared model, without a tokenizer; tests do not change it."""
+
+    @functools.cache
+    def save(kind, **changes):
+        folder = tmp_path_factory.mktemp("saved") / kind
+        bk.save(shared_model(kind, **changes), None, folder)
+        return folder
+
+    return save
 
 
 @pytest.fixture(scope="session")

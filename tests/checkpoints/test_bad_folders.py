@@ -30,10 +30,9 @@ def folder(good_folder, tmp_path):
 
 
 @pytest.fixture
-def our_folder(make_model, tmp_path):
+def our_folder(saved_folder, tmp_path):
     """A folder of ours, with the hashes of its files."""
-    bk.save(make_model("encoder"), None, tmp_path / "ours")
-    return tmp_path / "ours"
+    return shutil.copytree(saved_folder("encoder", num_layers=1), tmp_path / "ours")
 
 
 @pytest.fixture
@@ -200,16 +199,16 @@ def test_a_missing_head_is_not_initialized_randomly(folder, edit_tensors, refuse
     refused(folder, "classifier")
 
 
-def test_a_non_empty_folder_is_kept_without_overwrite(make_model, our_folder):
+def test_a_non_empty_folder_is_kept_without_overwrite(shared_model, our_folder):
     before = {path.name: path.read_bytes() for path in our_folder.iterdir() if path.is_file()}
     with pytest.raises(bk.InputError, match=r"ours.*not empty"):
-        bk.save(make_model("classifier"), None, our_folder)
+        bk.save(shared_model("classifier", num_layers=1), None, our_folder)
     assert {path.name: path.read_bytes() for path in our_folder.iterdir() if path.is_file()} == before
-    bk.save(make_model("classifier"), None, our_folder, overwrite=True)
+    bk.save(shared_model("classifier", num_layers=1), None, our_folder, overwrite=True)
     assert type(bk.load(our_folder)).__name__ == "BertClassifier"
 
 
-def test_a_failing_save_leaves_the_old_folder(make_model, our_folder, monkeypatch):
+def test_a_failing_save_leaves_the_old_folder(shared_model, our_folder, monkeypatch):
     before = {path.name: path.read_bytes() for path in our_folder.iterdir() if path.is_file()}
 
     def fail(*_args, **_options):
@@ -219,16 +218,16 @@ def test_a_failing_save_leaves_the_old_folder(make_model, our_folder, monkeypatc
     monkeypatch.setattr("safetensors.serialize_file", fail)
     monkeypatch.setattr("safetensors.numpy.serialize_file", fail)
     with pytest.raises(OSError, match="No space left"):
-        bk.save(make_model("classifier"), None, our_folder, overwrite=True)
+        bk.save(shared_model("classifier", num_layers=1), None, our_folder, overwrite=True)
     assert {path.name: path.read_bytes() for path in our_folder.iterdir() if path.is_file()} == before
     assert [path.name for path in our_folder.parent.iterdir()] == [our_folder.name]
 
 
 @pytest.mark.parametrize("name", ["vocab.txt", "generator/model.safetensors"])
-def test_every_file_that_affects_the_outputs_is_hashed(name, make_model, tmp_path, refused):
+def test_every_file_that_affects_the_outputs_is_hashed(name, shared_model, tmp_path, refused):
     from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
-    bk.save(make_model("electra_with_generator"), BertTokenizer(WORDS), tmp_path / "ours")
+    bk.save(shared_model("electra_with_generator", num_layers=1), BertTokenizer(WORDS), tmp_path / "ours")
     path = tmp_path / "ours" / name
     content = bytearray(path.read_bytes())
     content[-2] ^= 1  # the last token or weight, not the newline

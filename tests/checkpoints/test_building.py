@@ -17,9 +17,8 @@ from tests.marks import slow_except
 
 
 @pytest.fixture
-def encoder_folder(make_model, tmp_path):
-    bk.save(make_model("encoder_without_pooler"), None, tmp_path / "encoder")
-    return tmp_path / "encoder"
+def encoder_folder(saved_folder):
+    return saved_folder("encoder_without_pooler", num_layers=1)
 
 
 def assert_table_says_the_shapes(model):
@@ -34,12 +33,12 @@ def assert_table_says_the_shapes(model):
     "model_kind", slow_except(MODELS, quick=["encoder", "pretrainer", "classifier", "question_answerer"]), indirect=True
 )
 def test_the_table_has_the_shape_of_every_weight(model_kind, make_model):
-    assert_table_says_the_shapes(make_model(model_kind))
+    assert_table_says_the_shapes(make_model(model_kind, num_layers=1))
 
 
 @pytest.mark.parametrize("kind", ["masked_lm", "classifier_without_pooler", "electra_with_generator"])
 def test_the_table_has_the_shape_of_every_weight_with_narrow_embeddings(kind, make_model):
-    assert_table_says_the_shapes(make_model(kind, embedding_dim=11))
+    assert_table_says_the_shapes(make_model(kind, num_layers=1, embedding_dim=11))
 
 
 def test_a_checkpoint_is_hashed_once_even_if_loaded_twice(encoder_folder, monkeypatch):
@@ -54,8 +53,8 @@ def test_a_checkpoint_is_hashed_once_even_if_loaded_twice(encoder_folder, monkey
     assert hashed == ["model.safetensors"]
 
 
-def test_loaded_weights_are_not_initialized_first(make_model, encoder_folder, tmp_path, monkeypatch):
-    bk.save(make_model("classifier"), None, tmp_path / "classifier")
+def test_loaded_weights_are_not_initialized_first(saved_folder, encoder_folder, monkeypatch):
+    classifier_folder = saved_folder("classifier", num_layers=1)
     shapes = []
     for name in ("TruncatedNormal", "RandomNormal"):
         drawn = getattr(keras.initializers, name)
@@ -65,7 +64,7 @@ def test_loaded_weights_are_not_initialized_first(make_model, encoder_folder, tm
             "__call__",
             lambda self, shape, *rest, draw=draw: shapes.append(tuple(shape)) or draw(self, shape, *rest),
         )
-    bk.load(tmp_path / "classifier")
+    bk.load(classifier_folder)
     assert shapes == []
     bk.BertClassifier.from_checkpoint(encoder_folder, num_classes=7)
     assert shapes == [(30, 7), (30, 30)], "the head, and the missing pooler"

@@ -1,6 +1,7 @@
 """`convert` lists everything that it cannot carry over."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -10,10 +11,9 @@ from bert_keras.cli.main import main
 
 
 @pytest.fixture
-def folder(make_model, tmp_path):
+def folder(saved_folder, tmp_path):
     """A folder with a masked-LM model."""
-    bk.save(make_model("masked_lm"), None, tmp_path / "masked_lm")
-    return tmp_path / "masked_lm"
+    return shutil.copytree(saved_folder("masked_lm", num_layers=1), tmp_path / "masked_lm")
 
 
 def with_more_tensors(folder, edit_tensors):

@@ -9,8 +9,9 @@ import bert_keras as bk
 from bert_keras.checkpoints.keras_files.preset_settings import FILE, PresetSettings, read_settings
 from bert_keras.checkpoints.reading import read_checkpoint
 from tests.checkpoints.sentence_folders import edit_json
-from tests.marks import slow_except
+from tests.marks import slow, slow_except
 
+SMALL = {"num_layers": 2}
 TOLERANCE = 2e-5  # measured: 2.6e-6
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{i}" for i in range(92))]
 
@@ -24,13 +25,14 @@ def saves_bare_tasks():
         pytest.skip("KerasHub 0.25 (the last one for Python 3.10) cannot save a task without its tokenizer")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def backbone(sizes, perturb):
-    """A `keras_hub.models.BertBackbone` of the tiny sizes, with random weights."""
+    """A `keras_hub.models.BertBackbone` of two tiny layers with random weights; tests do not change it."""
     import keras_hub
 
-    names = {"type_vocabulary_size": "num_segments"}
-    backbone = keras_hub.models.BertBackbone(**{names.get(name, name): value for name, value in sizes.items()})
+    sizes = {**sizes, **SMALL}
+    sizes["num_segments"] = sizes.pop("type_vocabulary_size")
+    backbone = keras_hub.models.BertBackbone(**sizes)
     perturb(backbone)
     return backbone
 
@@ -43,14 +45,21 @@ def test_a_keras_hub_preset_computes_the_same_in_our_model(backbone, make_batch,
     assert_equal_outputs(run(encoder, make_batch()), run(backbone, make_batch()))
 
 
-def test_a_preset_with_a_tokenizer_loads(backbone, make_batch, run, tmp_path):
+@pytest.fixture(scope="module")
+def preset_with_tokenizer(backbone, tmp_path_factory):
+    """KerasHub's preset of a classifier with a tokenizer for sequences of 13 tokens."""
     import keras_hub
 
+    folder = tmp_path_factory.mktemp("keras_hub") / "preset"
     tokenizer = keras_hub.models.BertTokenizer(vocabulary=WORDS, lowercase=True)
     preprocessor = keras_hub.models.BertTextClassifierPreprocessor(tokenizer, sequence_length=13)
-    keras_hub.models.BertTextClassifier(backbone, num_classes=4, preprocessor=preprocessor).save_to_preset(tmp_path)
-    assert (tmp_path / "assets" / "tokenizer" / "vocabulary.txt").exists()
-    encoder = bk.BertEncoder.from_checkpoint(tmp_path)
+    keras_hub.models.BertTextClassifier(backbone, num_classes=4, preprocessor=preprocessor).save_to_preset(folder)
+    return folder
+
+
+def test_a_preset_with_a_tokenizer_loads(preset_with_tokenizer, backbone, make_batch, run):
+    assert (preset_with_tokenizer / "assets" / "tokenizer" / "vocabulary.txt").exists()
+    encoder = bk.BertEncoder.from_checkpoint(preset_with_tokenizer)
     assert_equal_outputs(run(encoder, make_batch()), run(backbone, make_batch()))
 
 
@@ -61,18 +70,19 @@ def test_a_preset_of_keras_nlp_loads(backbone, make_batch, run, edit_config, tmp
     assert_equal_outputs(run(bk.load(tmp_path), make_batch()), run(backbone, make_batch()))
 
 
+@pytest.mark.slow  # a quick test compares the logits of a classifier
 @pytest.mark.parametrize("kind", ["encoder", "pretrainer"])
-def test_our_folder_computes_the_same_in_keras_hub(kind, make_model, make_batch, run, tmp_path):
+def test_our_folder_computes_the_same_in_keras_hub(kind, shared_model, saved_folder, make_batch, run, tmp_path):
     import keras_hub
 
-    model = make_model(kind, hidden_act="gelu_tanh")
-    bk.save(model, None, tmp_path / "ours")
-    bk.convert(tmp_path / "ours", tmp_path / "theirs", to="keras_hub")
+    model = shared_model(kind, hidden_act="gelu_tanh", **SMALL)
+    bk.convert(saved_folder(kind, hidden_act="gelu_tanh", **SMALL), tmp_path / "theirs", to="keras_hub")
     backbone = keras_hub.models.Backbone.from_preset(str(tmp_path / "theirs"))
     encoder = model if kind == "encoder" else model.encoder
     assert_equal_outputs(run(backbone, make_batch()), run(encoder, make_batch()))
 
 
+@pytest.mark.slow  # quick tests load a preset of KerasHub, and convert a folder of ours to KerasHub and back
 def test_a_keras_hub_preset_survives_the_round_trip(backbone, make_batch, run, tmp_path):
     import keras_hub
 
@@ -84,9 +94,9 @@ def test_a_keras_hub_preset_survives_the_round_trip(backbone, make_batch, run, t
         np.testing.assert_array_equal(ours, theirs, err_msg=theirs.path)
 
 
-@pytest.mark.parametrize(("hidden_act", "named"), [("gelu", "erf|'gelu'"), ("relu", "relu")])
+@pytest.mark.parametrize(("hidden_act", "named"), [("gelu", "erf|'gelu'"), *slow(("relu", "relu"))])
 def test_other_activations_than_tanh_gelu_are_refused(hidden_act, named, make_model, tmp_path):
-    bk.save(make_model("encoder", hidden_act=hidden_act), None, tmp_path / "ours")
+    bk.save(make_model("encoder", num_layers=1, hidden_act=hidden_act), None, tmp_path / "ours")
     with pytest.raises(bk.InputError, match=named):
         bk.convert(tmp_path / "ours", tmp_path / "theirs", to="keras_hub")
     assert not (tmp_path / "theirs").exists()
@@ -101,7 +111,7 @@ def test_other_activations_than_tanh_gelu_are_refused(hidden_act, named, make_mo
     ],
 )
 def test_architectures_that_keras_hub_lacks_are_refused(kind, changes, named, make_model, tmp_path):
-    bk.save(make_model(kind, hidden_act="gelu_tanh", **changes), None, tmp_path / "ours")
+    bk.save(make_model(kind, hidden_act="gelu_tanh", num_layers=1, **changes), None, tmp_path / "ours")
     with pytest.raises(bk.InputError, match=named):
         bk.convert(tmp_path / "ours", tmp_path / "theirs", to="keras_hub")
     assert not (tmp_path / "theirs").exists()
@@ -120,6 +130,7 @@ def test_a_classifier_of_keras_hub_loads(backbone, make_batch, run, perturb, tmp
     np.testing.assert_allclose(run(model, make_batch())["logits"], wanted, rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.slow  # the quick tests load KerasHub's classifier and an encoder of KerasNLP
 @pytest.mark.usefixtures("saves_bare_tasks")
 def test_a_classifier_of_keras_nlp_loads(backbone, make_batch, run, perturb, tmp_path):
     import keras_hub
@@ -139,7 +150,7 @@ def test_a_classifier_of_keras_nlp_loads(backbone, make_batch, run, perturb, tmp
 def test_a_preset_that_keras_hub_saved_again_is_refused(make_model, tmp_path):
     import keras_hub
 
-    model = make_model("classifier", hidden_act="gelu_tanh")
+    model = make_model("classifier", hidden_act="gelu_tanh", num_layers=1)
     model.labels = LABELS
     bk.save(model, None, tmp_path / "ours")
     bk.convert(tmp_path / "ours", tmp_path / "theirs", to="keras_hub")
@@ -156,7 +167,7 @@ def test_a_preset_that_keras_hub_saved_again_is_refused(make_model, tmp_path):
 def test_our_classifier_computes_the_same_in_keras_hub(make_model, make_batch, run, tmp_path):
     import keras_hub
 
-    model = make_model("classifier", hidden_act="gelu_tanh")
+    model = make_model("classifier", hidden_act="gelu_tanh", **SMALL)
     bk.save(model, None, tmp_path / "ours")
     bk.convert(tmp_path / "ours", tmp_path / "theirs", to="keras_hub")
     theirs = keras_hub.models.BertTextClassifier.from_preset(str(tmp_path / "theirs"), preprocessor=None)
@@ -189,14 +200,15 @@ def assert_equal_outputs(ours: dict, theirs: dict) -> None:
         np.testing.assert_allclose(ours[name], theirs[name], rtol=0, atol=TOLERANCE, err_msg=name)
 
 
+@pytest.mark.slow  # quick tests compare the encoder's outputs, and the settings of an embedder
 @pytest.mark.parametrize(("pooling", "normalize"), [("mean", True), ("cls", False)])
 @pytest.mark.usefixtures("saves_bare_tasks")
 def test_our_embedder_equals_keras_hubs_and_survives_the_round_trip(
-    pooling, normalize, make_model, make_batch, run, perturb, tmp_path
+    pooling, normalize, shared_model, make_batch, run, perturb, tmp_path
 ):
     import keras_hub
 
-    encoder = make_model("encoder", hidden_act="gelu_tanh")
+    encoder = shared_model("encoder", hidden_act="gelu_tanh", num_layers=1)
     model = bk.BertEmbedder(encoder, pooling=pooling, normalize=normalize)
     bk.save(model, None, tmp_path / "ours")
     bk.convert(tmp_path / "ours", tmp_path / "theirs", to="keras_hub")
@@ -246,11 +258,12 @@ def tokenizer():
 
 
 @pytest.mark.usefixtures("saves_bare_tasks")
-@pytest.mark.parametrize("kind", slow_except(LOST, quick=["multi_label", "regression", "token_classifier"]))
+@pytest.mark.parametrize("kind", slow_except(LOST, quick=["multi_label"]))
 def test_every_model_survives_the_round_trip_through_keras_hub(kind, make_model, make_batch, run, tokenizer, tmp_path):
     import keras_hub
 
-    model = make_model(kind, hidden_act="gelu_tanh", attention_dropout_rate=0.25, initializer_range=0.03)
+    changes = {"num_layers": 1, "attention_dropout_rate": 0.25, "initializer_range": 0.03}
+    model = make_model(kind, hidden_act="gelu_tanh", **changes)
     task = {"name": "classify", "max_sequence_length": 9, "window_overlap": 3}
     if kind in ("multi_label", "regression"):
         model.labels = LABELS if kind == "multi_label" else None
@@ -308,8 +321,8 @@ def test_logits_of_every_problem_equal_keras_hubs(kind, make_model, make_batch, 
 
 
 @pytest.mark.usefixtures("saves_bare_tasks")
-def test_prompts_survive_the_round_trip_and_unsupported_poolings_are_listed(make_model, make_batch, run, tmp_path):
-    encoder = make_model("encoder", hidden_act="gelu_tanh")
+def test_prompts_survive_the_round_trip_and_unsupported_poolings_are_listed(shared_model, make_batch, run, tmp_path):
+    encoder = shared_model("encoder", hidden_act="gelu_tanh", num_layers=1)
     settings = {"prompts": {"query": "word1 ", "document": ""}, "default_prompt_name": "query"}
     settings |= {"include_prompt": False, "similarity": "dot", "pooling": "cls", "normalize": False}
     bk.save(bk.BertEmbedder(encoder, **settings), None, tmp_path / "ours")
@@ -342,10 +355,5 @@ def test_invalid_values_in_our_file_of_a_preset_are_reported(changes, message, t
         read_settings(tmp_path)
 
 
-def test_the_sequence_length_of_a_keras_hub_preset_is_read(backbone, tmp_path):
-    import keras_hub
-
-    tokenizer = keras_hub.models.BertTokenizer(vocabulary=WORDS)
-    preprocessor = keras_hub.models.BertTextClassifierPreprocessor(tokenizer, sequence_length=13)
-    keras_hub.models.BertTextClassifier(backbone, num_classes=4, preprocessor=preprocessor).save_to_preset(tmp_path)
-    assert read_checkpoint(tmp_path).tokenizer_settings["max_sequence_length"] == 13
+def test_the_sequence_length_of_a_keras_hub_preset_is_read(preset_with_tokenizer):
+    assert read_checkpoint(preset_with_tokenizer).tokenizer_settings["max_sequence_length"] == 13

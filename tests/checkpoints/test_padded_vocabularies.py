@@ -25,7 +25,7 @@ def tokenizer():
 @pytest.fixture(scope="module")
 def model(make_model):
     """A masked-LM model whose highest logits are those of rows without a token."""
-    model = make_model("masked_lm")
+    model = make_model("masked_lm", num_layers=1)
     bias = np.asarray(model.mlm_head.bias).copy()
     bias[len(TOKENS) :] = 2 * np.arange(1, NUM_ROWS - len(TOKENS) + 1)
     model.mlm_head.bias.assign(bias)

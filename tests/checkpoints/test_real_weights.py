@@ -110,6 +110,7 @@ def test_sentence_transformers_loads_our_folder(folder, theirs, tmp_path):
     np.testing.assert_array_equal(ours.encode(texts), theirs.encode(texts))
 
 
+@pytest.mark.slow  # the vectors of sentence-transformers are compared above
 def test_outputs_equal_transformers(folder, run, make_batch, run_twin):
     import transformers
 

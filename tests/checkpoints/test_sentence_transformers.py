@@ -22,6 +22,7 @@ from tests.checkpoints.sentence_folders import (
     list_prompts,
     write_style,
 )
+from tests.marks import slow
 
 TOLERANCE = 2e-6  # of vectors of length 1 to 40, relative to it; measured: 3e-7
 RECORDED = pathlib.Path(__file__).parent / "recorded_sentence_folder"  # make_sentence_folder.py writes it
@@ -230,7 +231,7 @@ def test_a_cross_encoder_is_read_as_a_classifier(folder):
 
 
 @pytest.mark.parametrize(
-    "architecture", ["BertForCL", "BertForMultipleChoice", "BertForNextSentencePrediction", "BertLMHeadModel"]
+    "architecture", ["BertForCL", *slow("BertForMultipleChoice", "BertForNextSentencePrediction", "BertLMHeadModel")]
 )
 def test_an_unsupported_head_is_skipped(architecture, folder):
     wanted = read_checkpoint(folder)

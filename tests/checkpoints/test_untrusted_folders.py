@@ -19,6 +19,7 @@ from tests.checkpoints.tiny_folders import (
     write_embedder,
     write_json,
 )
+from tests.marks import slow
 
 WEIGHTS = "model.safetensors"
 KERNEL = "bert.encoder.layer.1.intermediate.dense.weight"
@@ -286,7 +287,7 @@ def test_hashes_of_files_outside_the_folder_are_refused(folder, refused):
     refused(folder, r"SHA256SUMS:1 names '\.\./\.\./etc/passwd'; expected a path inside")
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("value", [float("nan"), *slow(float("inf"))])
 def test_weights_with_nan_or_infinity_are_refused(folder, tmp_path, value):
     tensors = load_file(folder / WEIGHTS)
     tensors[KERNEL][3, 2] = value

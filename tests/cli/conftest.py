@@ -11,7 +11,10 @@ from typing import NamedTuple
 import pytest
 
 import bert_keras as bk
+from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.cli.main import main
+from bert_keras.tasks.examples.file_options import FileOptions
+from bert_keras.tasks.examples.training_data import read_training_data_for_checkpoint
 from tests.commands import run_cli
 from tests.made_once import made_once
 
@@ -38,10 +41,18 @@ def checkpoint(tokenizer, tmp_path_factory):
     return folder
 
 
-def tiny_encoder(tokenizer):
+@pytest.fixture(scope="session")
+def shallow_checkpoint(tokenizer, tmp_path_factory):
+    """Checkpoint folder of an encoder with one layer, because tracing a training step takes longer for each layer."""
+    folder = tmp_path_factory.mktemp("shallow_checkpoint") / "encoder"
+    bk.save(tiny_encoder(tokenizer, num_layers=1), tokenizer, folder)
+    return folder
+
+
+def tiny_encoder(tokenizer, num_layers=2):
     config = bk.BertConfig(
         vocabulary_size=tokenizer.vocabulary_size,
-        num_layers=2,
+        num_layers=num_layers,
         num_heads=3,
         hidden_dim=24,
         intermediate_dim=40,
@@ -49,6 +60,14 @@ def tiny_encoder(tokenizer):
         hidden_act="gelu_tanh",
     )
     return bk.BertEncoder(config)
+
+
+class Untrained(NamedTuple):
+    """Folder of a model with random weights for a task, and files with examples."""
+
+    out: pathlib.Path
+    train: pathlib.Path
+    dev: pathlib.Path
 
 
 class Tuned(NamedTuple):
@@ -80,11 +99,12 @@ def task_files(tmp_path_factory):
 def tuned(tokenizer, perturb, task_files, tmp_path_factory):
     """Function that fine-tunes a tiny checkpoint for a task, once per task because tracing a model takes seconds.
 
-    All weights of the checkpoint are perturbed, so that the predictions for different texts differ.
+    All weights of the checkpoint are perturbed, so that the predictions for different texts differ. The quick tests
+    train for the task `classify` only.
     """
 
     def make(task, folder):
-        encoder = tiny_encoder(tokenizer)
+        encoder = tiny_encoder(tokenizer, num_layers=1)
         perturb(encoder)
         bk.save(encoder, tokenizer, folder / "perturbed")
         train, dev = task_files(task, folder)
@@ -115,6 +135,28 @@ def tuned(tokenizer, perturb, task_files, tmp_path_factory):
         return Tuned(folder / "output/out", *files, *json.loads((folder / "printed.json").read_text()))
 
     return tune
+
+
+@pytest.fixture(scope="session")
+def untrained(tokenizer, perturb, task_files, tmp_path_factory):
+    """Function that writes a tiny model for a task, with its files, where training would change nothing for a test."""
+
+    def make(task, folder):
+        encoder = tiny_encoder(tokenizer, num_layers=1)
+        bk.save(encoder, tokenizer, folder / "encoder")
+        train, dev = task_files(task, folder)
+        checkpoint = read_checkpoint(folder / "encoder")
+        settings = read_training_data_for_checkpoint(checkpoint, task, train, dev, FileOptions()).task
+        model = getattr(bk, settings.model_class)(encoder, **settings.head_arguments())
+        perturb(model)
+        bk.save(model, tokenizer, folder / "out", task=settings.settings())
+
+    @functools.cache
+    def write(task):
+        folder = made_once(tmp_path_factory, f"untrained_{task}", functools.partial(make, task))
+        return Untrained(folder / "out", *(folder / f"{task}_{part}{FILES[task][0]}" for part in ("train", "dev")))
+
+    return write
 
 
 def texts_csv(number):

@@ -11,6 +11,7 @@ from bert_keras.checkpoints import reading
 from bert_keras.checkpoints.huggingface import huggingface_folder, weights_file
 from bert_keras.cli.main import main
 from bert_keras.pipelines.text import tokenizer_folder
+from tests.marks import slow_except
 
 from .conftest import tiny_encoder
 
@@ -71,7 +72,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", slow_except(COMMANDS, quick=["predict", "evaluate", "fill-mask", "convert"]))
 def test_checkpoint_files_are_read_and_hashed_once_per_command(command, folder, task_files, counts, tmp_path):
     make, arguments = COMMANDS[command]
     train, dev = task_files("classify")
@@ -79,6 +80,25 @@ def test_checkpoint_files_are_read_and_hashed_once_per_command(command, folder, 
     counts.clear()
     paths = {"model": model, "train": train, "dev": dev, "out": tmp_path / "out"}
     assert main([word.format(**paths) for word in arguments]) == 0
+    check_counts(counts, model)
+
+
+def test_finetune_reads_checkpoint_files_once_before_the_first_step(folder, task_files, counts, tmp_path, monkeypatch):
+    def stop(*_, **__):
+        raise bk.InputError("stopped before the first step")
+
+    monkeypatch.setattr("bert_keras.training.finetuning.fit_phases", stop)
+    make, arguments = COMMANDS["finetune"]
+    train, dev = task_files("classify")
+    model = folder(make)
+    counts.clear()
+    paths = {"model": model, "train": train, "dev": dev, "out": tmp_path / "out"}
+    assert main([word.format(**paths) for word in arguments]) == 2
+    check_counts(counts, model)
+
+
+def check_counts(counts, model):
+    """Check that each file of a checkpoint was read and hashed once."""
     weights, vocabulary = (model / name for name in ("model.safetensors", "vocab.txt"))
     expected = {
         ("hash", weights): 1,

@@ -26,11 +26,11 @@ TINY = [
 ]
 
 
-@pytest.fixture
-def project(tokenizer, tmp_path, monkeypatch, capsys):
-    """A user's folder as working directory, with models, records, texts and a Git repository."""
-    folder = tmp_path / "p"
-    bk.save(tiny_encoder(tokenizer), tokenizer, folder / "models/ck")
+@pytest.fixture(scope="module")
+def original_project(tokenizer, tmp_path_factory):
+    """A user's folder with models, records, texts and a Git repository."""
+    folder = tmp_path_factory.mktemp("original") / "p"
+    bk.save(tiny_encoder(tokenizer, num_layers=1), tokenizer, folder / "models/ck")
     write_records(folder / "rec", STORIES, tokenizer, max_sequence_length=16)
     (folder / ".git").mkdir()
     (folder / ".git/HEAD").write_text("ref: refs/heads/main\n")
@@ -39,8 +39,14 @@ def project(tokenizer, tmp_path, monkeypatch, capsys):
     (folder / "art/onnx").mkdir(parents=True)
     (folder / "art/onnx/mine.txt").write_text("mine")
     tokenizer.save(folder)
-    monkeypatch.chdir(tmp_path)
     return folder
+
+
+@pytest.fixture
+def project(original_project, tmp_path, monkeypatch):
+    """A copy of the user's folder; the folder that contains it is the working directory."""
+    monkeypatch.chdir(tmp_path)
+    return shutil.copytree(original_project, tmp_path / "p")
 
 
 def list_contents(folder):
@@ -123,6 +129,7 @@ def test_read_only_disk_is_reported_before_any_work(project, small_disk, capsys)
         assert "budget" not in printed  # no settings are printed, so the work has not started
 
 
+@pytest.mark.slow
 def test_mount_point_in_a_read_only_folder_can_be_the_output(project, small_disk):
     (small_disk / "mount").mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(small_disk / "mount")], check=True)
@@ -136,6 +143,7 @@ def test_mount_point_in_a_read_only_folder_can_be_the_output(project, small_disk
         subprocess.run(["umount", "-l", str(small_disk / "mount")], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_kept", [True, False])
 def test_trained_model_that_cannot_be_published_is_saved_elsewhere(project, small_disk, capsys, monkeypatch, is_kept):
     tempdir = "p" if is_kept else "p/dev.csv"
@@ -154,6 +162,7 @@ def test_trained_model_that_cannot_be_published_is_saved_elsewhere(project, smal
     assert [path.name for path in small_disk.iterdir()] == ["big"]
 
 
+@pytest.mark.slow
 def test_model_finetuned_in_python_is_saved_elsewhere(project, small_disk):
     (small_disk / "big").write_bytes(b"0" * 200_000)  # of 256 kB; the model needs more than the rest
     examples = [("the cat", "a"), ("a dog", "b")]
@@ -169,13 +178,21 @@ def test_model_finetuned_in_python_is_saved_elsewhere(project, small_disk):
 
 
 def test_second_training_into_the_same_folder_is_rejected_at_the_start(project, capsys):
-    command = ["pretrain", "p/rec", "out", *TINY]
+    reject_second_training(project, capsys)
+
+
+@pytest.mark.slow
+def test_training_after_a_rejected_one_leaves_no_backup_folder(project, capsys):
+    reject_second_training(project, capsys)
+    assert main(["pretrain", "p/rec", "out", *TINY]) == 0
+    assert not (project.parent / ".out.training").exists()
+
+
+def reject_second_training(project, capsys):
     with lock_folder(project.parent / ".out.training"):
         for _ in range(2):  # a rejected training leaves the lock of the first one in place
-            assert main(command) == 2
+            assert main(["pretrain", "p/rec", "out", *TINY]) == 2
             assert "another process is using" in capsys.readouterr().err
-    assert main(command) == 0
-    assert not (project.parent / ".out.training").exists()
 
 
 def _umask():

@@ -12,10 +12,12 @@ import tensorflow as tf
 import bert_keras as bk
 from bert_keras.training import adamw
 from tests.conftest import MODELS
-from tests.marks import slow
+from tests.marks import slow, slow_except
 
 INPUTS = ("token_ids", "padding_mask", "segment_ids")
 TOLERANCE = 1e-5
+# an encoder, heads with and without a pooler, and a model of two encoders; the slow suite contains all models
+KINDS = slow_except(MODELS, quick=["encoder", "pretrainer", "question_answerer", "electra_with_generator"])
 
 # the new process imports our classes only through `import bert_keras`
 LOAD = """
@@ -40,14 +42,13 @@ def features(make_batch):
 
 @pytest.fixture(scope="module")
 def saved_models(make_model, make_batch, run, tmp_path_factory):
-    """Folder with `.keras` files of two models and a functional model, compiled with our losses and optimizer."""
+    """Folder with `.keras` files of a pretrainer and a functional model, compiled with our losses and optimizer."""
     folder = tmp_path_factory.mktemp("saved")
     batch = {name: value for name, value in make_batch().items() if name in INPUTS}
     np.savez(folder / "batch.npz", **batch)
-    models = {kind: make_model(kind) for kind in ("embedder", "pretrainer")}
-    for model in models.values():
-        model.compile(optimizer=adamw(3e-3, None))
-    encoder = make_model("encoder")
+    models = {"pretrainer": make_model("pretrainer", num_layers=1)}
+    models["pretrainer"].compile(optimizer=adamw(3e-3, None))
+    encoder = make_model("encoder", num_layers=1)
     scores = keras.layers.Dense(3)(encoder.outputs["pooled_output"])
     models["functional"] = keras.Model(encoder.inputs, {"scores": scores})
     models["functional"].compile(adamw(3e-3, None), "mse")
@@ -58,22 +59,24 @@ def saved_models(make_model, make_batch, run, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "imports",
+    ("imports", "backend"),
     [
-        "import bert_keras, tensorflow, keras",  # TensorFlow searches for Keras but imports it later
+        ("import bert_keras, tensorflow, keras", "jax"),  # TensorFlow searches for Keras but imports it later
         *slow(
-            "import bert_keras, keras",
-            "import bert_keras, importlib.util; importlib.util.find_spec('keras'); import keras",
-            "import keras, bert_keras",
-            "import bert_keras.modeling.losses, keras",
+            ("import bert_keras, tensorflow, keras", "tensorflow"),
+            ("import bert_keras, keras", "tensorflow"),
+            ("import bert_keras, importlib.util; importlib.util.find_spec('keras'); import keras", "tensorflow"),
+            ("import keras, bert_keras", "tensorflow"),
+            ("import bert_keras.modeling.losses, keras", "tensorflow"),
         ),
     ],
 )
-def test_keras_files_load_in_a_new_process(imports, saved_models):
-    script = LOAD.format(imports=imports)
-    done = subprocess.run([sys.executable, "-c", script, saved_models], capture_output=True, text=True)
+def test_keras_files_load_in_a_new_process(imports, backend, saved_models):
+    script, environment = LOAD.format(imports=imports), {**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu"}
+    environment["XLA_FLAGS"] = "--xla_backend_optimization_level=0"  # halves the time in which JAX compiles
+    done = subprocess.run([sys.executable, "-c", script, saved_models], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for name in ("embedder", "pretrainer", "functional"):
+    for name in ("pretrainer", "functional"):
         loaded = np.load(saved_models / f"{name}.loaded.npz")
         for output, expected in np.load(saved_models / f"{name}.npz").items():
             np.testing.assert_allclose(loaded[output], expected, rtol=0, atol=TOLERANCE, err_msg=f"{name} {output}")
@@ -106,8 +109,9 @@ def test_import_bert_keras_does_not_import_keras():
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
-def test_functional_model_has_the_same_outputs(model_kind, make_model, features, run):
-    model = make_model(model_kind)
+@pytest.mark.parametrize("model_kind", KINDS, indirect=True)
+def test_functional_model_has_the_same_outputs(model_kind, shared_model, features, run):
+    model = shared_model(model_kind, num_layers=1)
     functional = keras.Model(model.inputs, model.outputs)
     expected = run(model, features)
     assert sorted(functional.output) == sorted(expected)
@@ -119,9 +123,9 @@ def test_functional_model_has_the_same_outputs(model_kind, make_model, features,
 
 
 def test_custom_head_trains_with_the_encoder(sizes, features):
-    encoder = bk.BertEncoder(bk.BertConfig(**sizes))
+    encoder = bk.BertEncoder(bk.BertConfig(**{**sizes, "num_layers": 1}))
     model = keras.Model(encoder.inputs, keras.layers.Dense(1)(encoder.outputs["pooled_output"]))
-    model.compile("adam", "mse")
+    model.compile("sgd", "mse")  # traced in a third of the time of Adam
     table = np.array(encoder.embeddings.token.embeddings)
     targets = np.full((len(features["token_ids"]), 1), 5, "float32")
     before = model.evaluate(features, targets, verbose=0)
@@ -130,26 +134,28 @@ def test_custom_head_trains_with_the_encoder(sizes, features):
     assert np.abs(np.array(encoder.embeddings.token.embeddings) - table).max() > 0
 
 
-def test_summary_shows_the_shape_of_every_layer(model_kind, make_model):
+@pytest.mark.parametrize("model_kind", KINDS, indirect=True)
+def test_summary_shows_the_shape_of_every_layer(model_kind, shared_model):
     lines = []
-    make_model(model_kind).summary(print_fn=lines.append)
+    shared_model(model_kind, num_layers=1).summary(print_fn=lines.append)
     summary = "\n".join(lines)
     assert "None" in summary
     assert "?" not in summary
 
 
-@pytest.mark.parametrize("kind", ["classifier", "masked_lm"])
+@pytest.mark.parametrize("kind", ["classifier", *slow("masked_lm")])
 def test_symbolic_outputs_have_the_dtypes_of_eager_outputs(kind, sizes):
-    config = bk.BertConfig(**sizes)
+    config = bk.BertConfig(**{**sizes, "num_layers": 1})
     encoder = bk.BertEncoder(config, pooler=kind == "classifier", dtype="mixed_bfloat16")
     model = bk.BertClassifier(encoder, num_classes=2) if kind == "classifier" else bk.BertMaskedLM(encoder)
     assert {value.dtype for value in model.outputs.values()} == {"float32"}
     assert encoder.outputs["sequence_output"].dtype == "bfloat16"
 
 
+@pytest.mark.slow  # the quick tests compare outputs in a graph, and tests/export/saved_model exports with our function
 @pytest.mark.parametrize("kind", ["classifier", "question_answerer"])
-def test_keras_exports_a_saved_model(kind, make_model, features, run, tmp_path):
-    model = make_model(kind)
+def test_keras_exports_a_saved_model(kind, shared_model, features, run, tmp_path):
+    model = shared_model(kind, num_layers=1)
     model.export(tmp_path / "exported", verbose=False)
     served = tf.saved_model.load(str(tmp_path / "exported"))
     expected = run(model, features)

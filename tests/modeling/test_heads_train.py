@@ -1,5 +1,6 @@
 """Every head overfits a tiny batch, and its loss matches its formula."""
 
+import functools
 import math
 
 import numpy as np
@@ -22,6 +23,25 @@ LEARNERS = (
     "token_classifier",
     "question_answerer",
 )
+
+
+@pytest.fixture(scope="module")
+def encoder(sizes):
+    """An encoder of one layer."""
+    return bk.BertEncoder(bk.BertConfig(**{**sizes, **SMALL}))
+
+
+@pytest.fixture(scope="module")
+def compiled(make_model):
+    """Function that returns a compiled model, which runs eagerly; the tests share it and do not train it."""
+
+    @functools.cache
+    def make(kind: str):
+        model = make_model(kind, **SMALL)
+        model.compile(optimizer="adam", run_eagerly=True)
+        return model
+
+    return make
 
 
 @pytest.fixture
@@ -70,7 +90,8 @@ def test_every_head_overfits_a_tiny_batch(kind, task, make_model):
     assert losses[-1] < 0.5 * losses[0], (losses[0], losses[-1])
 
 
-@pytest.mark.parametrize("kind", ["pretrainer", *slow("classifier", "token_classifier")])
+@pytest.mark.slow  # the quick tests train in a graph, and compare losses in eager mode with their formulas
+@pytest.mark.parametrize("kind", ["pretrainer", "classifier", "token_classifier"])
 def test_dataset_in_a_graph_trains_like_arrays_in_eager_mode(kind, task, make_model):
     import keras
     import tensorflow as tf
@@ -118,11 +139,13 @@ def weighted_mean(values, weights) -> float:
 BY_HAND = tuple(kind for kind in LEARNERS if kind != "electra_with_generator")
 
 
-@pytest.mark.parametrize("kind", BY_HAND)
-def test_loss_matches_its_formula(kind, task, make_model, run):
-    model = make_model(kind, **SMALL)
+# tests below check the formulas of the other kinds too
+@pytest.mark.parametrize(
+    "kind", slow_except(BY_HAND, quick=["pretrainer", "classifier", "multi_label", "question_answerer"])
+)
+def test_loss_matches_its_formula(kind, task, compiled, run):
+    model = compiled(kind)
     x, y = task(kind)
-    model.compile(optimizer="adam", run_eagerly=True)
     loss = model.evaluate(x, y, batch_size=3, verbose=0, return_dict=True)["loss"]
     outputs = run(model, x)
     if kind == "question_answerer":  # answers are never in the padding
@@ -130,11 +153,10 @@ def test_loss_matches_its_formula(kind, task, make_model, run):
     assert math.isclose(loss, compute_loss_by_hand(kind, outputs, y), abs_tol=TOLERANCE)
 
 
-def test_electra_loss_matches_its_formula(task, make_model, run):
+def test_electra_loss_matches_its_formula(task, compiled, run):
     # in evaluation the generator takes the most likely token, so that the expected loss can be computed
-    model = make_model("electra_with_generator", **SMALL)
+    model = compiled("electra_with_generator")
     x, y = task("electra_with_generator")
-    model.compile(optimizer="adam", run_eagerly=True)
     outputs = run(model, x)
     replaced = np.zeros(x["token_ids"].shape)
     for sequence, number in zip(*np.nonzero(y["mask_weights"]), strict=True):
@@ -148,11 +170,10 @@ def test_electra_loss_matches_its_formula(task, make_model, run):
     assert math.isclose(loss, expected, rel_tol=4e-7)  # measured: 4e-8, for a loss near 50
 
 
-@pytest.mark.parametrize("kind", MASKED_KINDS)
-def test_masked_position_of_weight_0_does_not_change_the_loss(kind, task, make_model):
-    model = make_model(kind, **SMALL)
+@pytest.mark.parametrize("kind", slow_except(MASKED_KINDS, quick=["pretrainer", "electra_with_generator"]))
+def test_masked_position_of_weight_0_does_not_change_the_loss(kind, task, compiled):
+    model = compiled(kind)
     x, y = task(kind)
-    model.compile(optimizer="adam", run_eagerly=True)
     unused = y["mask_weights"] == 0
     assert unused.any()
     other = {**y, "mask_ids": np.where(unused, 33, y["mask_ids"]).astype("int32")}
@@ -165,10 +186,9 @@ def test_masked_position_of_weight_0_does_not_change_the_loss(kind, task, make_m
     np.testing.assert_allclose(losses, losses[0], rtol=0, atol=TOLERANCE)
 
 
-def test_ignored_token_does_not_change_the_loss(task, make_model, run):
-    model = make_model("token_classifier", **SMALL)
+def test_ignored_token_does_not_change_the_loss(task, compiled, run):
+    model = compiled("token_classifier")
     x, y = task("token_classifier")
-    model.compile(optimizer="adam", run_eagerly=True)
     ignored = y.copy()
     ignored[0, 5] = -100
     for labels in (y, ignored):
@@ -181,19 +201,19 @@ def test_ignored_token_does_not_change_the_loss(task, make_model, run):
         assert math.isclose(report["accuracy"], right.mean(), abs_tol=1e-6)
 
 
-def test_batch_without_masked_positions_has_loss_0(task, make_model):
-    model = make_model("masked_lm", **SMALL)
+def test_batch_without_masked_positions_has_loss_0(task, compiled):
+    model = compiled("masked_lm")
     x, y = task("masked_lm")
-    model.compile(optimizer="adam", run_eagerly=True)
     y = {**y, "mask_weights": np.zeros_like(y["mask_weights"])}
     assert model.evaluate(x, y, batch_size=3, verbose=0, return_dict=True)["loss"] == 0.0
 
 
-@pytest.mark.parametrize("kind", ["classifier", "multi_label", "regression", "token_classifier", "question_answerer"])
-def test_example_of_weight_0_does_not_change_the_loss(kind, task, make_model):
-    model = make_model(kind, **SMALL)
+@pytest.mark.parametrize(
+    "kind", ["classifier", "token_classifier", "question_answerer", *slow("multi_label", "regression")]
+)
+def test_example_of_weight_0_does_not_change_the_loss(kind, task, compiled):
+    model = compiled(kind)
     x, y = task(kind)
-    model.compile(optimizer="adam", run_eagerly=True)
 
     def loss(rows: slice, weights: list[float]) -> float:
         chosen = {name: values[rows] for name, values in x.items()}
@@ -204,23 +224,26 @@ def test_example_of_weight_0_does_not_change_the_loss(kind, task, make_model):
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 1)])
-def test_regression_accepts_labels_of_one_or_two_dimensions(shape, task, make_model, run):
-    model = make_model("regression", **SMALL)
+def test_regression_accepts_labels_of_one_or_two_dimensions(shape, task, compiled, run):
+    model = compiled("regression")
     x, y = task("regression")
-    model.compile(optimizer="adam", run_eagerly=True)
     loss = model.evaluate(x, y.reshape(shape), batch_size=3, verbose=0, return_dict=True)["loss"]
     assert math.isclose(loss, compute_loss_by_hand("regression", run(model, x), y), abs_tol=TOLERANCE)
 
 
-@pytest.mark.parametrize("kind", LEARNERS)
-def test_every_weight_gets_a_gradient(kind, task, make_model):
+@pytest.mark.parametrize(
+    "kind",
+    slow_except(
+        LEARNERS, quick=["pretrainer", "electra_with_generator", "classifier", "token_classifier", "question_answerer"]
+    ),
+)
+def test_every_weight_gets_a_gradient(kind, task, compiled):
     import keras
     import tensorflow as tf
 
     keras.utils.set_random_seed(1)
-    model = make_model(kind, **SMALL)
+    model = compiled(kind)
     x, y = task(kind)
-    model.compile(optimizer="adam", run_eagerly=True)
     with tf.GradientTape() as tape:
         loss = model.compute_loss(x, y, model(x, training=True))
     gradients = tape.gradient(loss, [weight.value for weight in model.trainable_weights])
@@ -252,7 +275,7 @@ def test_mixed_precision_learns(kind, policy, task, make_model):
 
 def test_pretrainer_requires_a_pooler(sizes):
     with pytest.raises(bk.InputError, match="pooler"):
-        bk.BertPretrainer(bk.BertEncoder(bk.BertConfig(**sizes), pooler=False))
+        bk.BertPretrainer(bk.BertEncoder(bk.BertConfig(**{**sizes, **SMALL}), pooler=False))
 
 
 def test_compiling_a_discriminator_without_generator_is_rejected(make_model):
@@ -271,14 +294,14 @@ def test_compiling_a_discriminator_without_generator_is_rejected(make_model):
         ({"labels": ("a", "b", "c", "a")}, "3 different"),
     ],
 )
-def test_classifier_reports_the_invalid_argument(arguments, named, sizes):
+def test_classifier_reports_the_invalid_argument(arguments, named, encoder):
     with pytest.raises(bk.InputError, match=named):
-        bk.BertClassifier(bk.BertEncoder(bk.BertConfig(**sizes)), **{"num_classes": 4, **arguments})
+        bk.BertClassifier(encoder, **{"num_classes": 4, **arguments})
 
 
-def test_masked_lm_reports_an_invalid_head_act(sizes):
+def test_masked_lm_reports_an_invalid_head_act(encoder):
     with pytest.raises(bk.InputError, match=r"head_act.*silu"):
-        bk.BertMaskedLM(bk.BertEncoder(bk.BertConfig(**sizes)), head_act="silu")
+        bk.BertMaskedLM(encoder, head_act="silu")
 
 
 @pytest.mark.parametrize(
@@ -296,14 +319,15 @@ def test_masked_lm_reports_an_invalid_head_act(sizes):
         ),
     ],
 )
-def test_embedder_reports_the_invalid_argument(arguments, named, sizes):
+def test_embedder_reports_the_invalid_argument(arguments, named, encoder):
     with pytest.raises(bk.InputError, match=named):
-        bk.BertEmbedder(bk.BertEncoder(bk.BertConfig(**sizes)), **arguments)
+        bk.BertEmbedder(encoder, **arguments)
 
 
 @pytest.mark.parametrize("field", ["embedding_dim", "vocabulary_size", "layer_norm_epsilon"])
 def test_generator_with_different_embeddings_is_rejected(field, sizes):
     # epsilon belongs to the norm of the shared embeddings; the generator's own folder would have a different one
+    sizes = {**sizes, "num_layers": 1}
     values = {"embedding_dim": 22, "vocabulary_size": 61, "layer_norm_epsilon": 1e-3}
     generator = bk.BertConfig(**{**sizes, field: values[field]})
     with pytest.raises(bk.InputError, match=field):
@@ -324,10 +348,9 @@ def test_any_keras_loss_is_supported(task, make_model):
     assert set(model.evaluate(x, y, batch_size=3, verbose=0, return_dict=True)) == {"loss", "top2"}
 
 
-@pytest.mark.parametrize("kind", MASKED_KINDS)
-def test_sample_weight_is_rejected_where_masked_positions_have_weights(kind, task, make_model):
-    model = make_model(kind, **SMALL)
+@pytest.mark.parametrize("kind", slow_except(MASKED_KINDS, quick=["pretrainer"]))
+def test_sample_weight_is_rejected_where_masked_positions_have_weights(kind, task, compiled):
+    model = compiled(kind)
     x, y = task(kind)
-    model.compile(optimizer="sgd")
     with pytest.raises(bk.InputError, match="sample_weight cannot be used with"):
         model.fit(x, y, sample_weight=np.ones(3), verbose=0)

@@ -42,7 +42,7 @@ CLASSES = (
 NEEDS_POOLER = ("BertPretrainer",)
 OTHER_CONFIG = {
     "vocabulary_size": 61,
-    "num_layers": 2,
+    "num_layers": 1,
     "num_heads": 3,
     "hidden_dim": 24,
     "intermediate_dim": 31,
@@ -105,11 +105,9 @@ def test_other_config_differs_from_the_default_in_every_field():
     assert not [name for name, value in OTHER_CONFIG.items() if value == defaults[name]]
 
 
-@pytest.mark.parametrize(
-    "model_kind", slow_except(MODELS, quick=["encoder", "classifier", "electra_with_generator"]), indirect=True
-)
+@pytest.mark.parametrize("model_kind", slow_except(MODELS, quick=["electra_with_generator"]), indirect=True)
 def test_from_config_does_not_modify_its_argument(model_kind, make_model):
-    model = make_model(model_kind)
+    model = make_model(model_kind, num_layers=1)
     config = model.get_config()
     before = json.dumps(config)
     type(model).from_config(config)

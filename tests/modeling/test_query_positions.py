@@ -1,11 +1,13 @@
 """With `query_positions`, the last block computes only the vectors at these positions, without changing them."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.marks import slow
+from tests.marks import slow_except
 
 TOLERANCE = 1e-5  # measured: 2.2e-6
 POSITIONS = np.array([[0, 3, 3], [8, 0, 1], [2, 1, 12]], "int32")
@@ -17,13 +19,21 @@ def packed(batch):
     return {**batch, "pack_ids": ((positions > 2) + 1).astype("int32") * batch["padding_mask"]}
 
 
-@pytest.mark.parametrize("jit_compile", [False, *slow(True)])
-@pytest.mark.parametrize("layout", [dict, packed], ids=["plain", "packed"])
-@pytest.mark.parametrize("changes", [{}, {"num_layers": 1}, {"embedding_dim": 22}], ids=str)
+LAYOUTS = {"plain": dict, "packed": packed}
+
+
+@pytest.mark.parametrize(
+    ("layout", "changes", "jit_compile"),
+    slow_except(
+        itertools.product(LAYOUTS, [{}, {"num_layers": 1}, {"embedding_dim": 22}], [False, True]),
+        quick=[("packed", {}, False)],
+    ),
+    ids=str,
+)
 def test_vectors_at_query_positions_equal_those_of_the_full_sequence(
     layout, changes, jit_compile, make_model, make_batch
 ):
-    encoder, batch = make_model("encoder_without_pooler", **changes), layout(make_batch())
+    encoder, batch = make_model("encoder_without_pooler", **changes), LAYOUTS[layout](make_batch())
     selected = tf.function(lambda: encoder(batch, query_positions=POSITIONS), jit_compile=jit_compile)()
     assert list(selected) == ["sequence_output"]
     full = encoder(batch)["sequence_output"].numpy()
@@ -31,7 +41,10 @@ def test_vectors_at_query_positions_equal_those_of_the_full_sequence(
     np.testing.assert_allclose(selected["sequence_output"], expected, rtol=0, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("kind", ["pretrainer", "masked_lm", "classifier", "classifier_without_pooler"])
+@pytest.mark.parametrize(
+    "kind",
+    slow_except(["pretrainer", "masked_lm", "classifier", "classifier_without_pooler"], quick=["pretrainer"]),
+)
 def test_head_outputs_do_not_depend_on_query_positions(kind, make_model, make_batch, run):
     extra_features = ["mask_positions"] if kind in ("pretrainer", "masked_lm") else []
     model, batch = make_model(kind), make_batch("token_ids", "padding_mask", "segment_ids", *extra_features)
@@ -42,7 +55,7 @@ def test_head_outputs_do_not_depend_on_query_positions(kind, make_model, make_ba
 
 
 def test_query_positions_do_not_change_gradients(make_model, make_batch):
-    encoder, batch = make_model("encoder_without_pooler"), make_batch()
+    encoder, batch = make_model("encoder_without_pooler", num_layers=2), make_batch()
     factors = np.random.default_rng(4).normal(size=(3, 3, 30)).astype("float32")
 
     def gradients(compute_vectors):
@@ -73,7 +86,7 @@ def test_query_positions_save_flops(make_model, make_batch):
 
 
 def test_functional_model_supports_query_positions(make_model):
-    encoder = make_model("encoder")
+    encoder = make_model("encoder", num_layers=1)
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("token_ids", "padding_mask")}
     model = keras.Model(inputs, encoder(inputs)["pooled_output"])
     ids = np.array([[2, 17, 30, 3]], "int32")

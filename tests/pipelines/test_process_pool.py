@@ -10,6 +10,7 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.process_pool import map_in_order
+from tests.marks import slow_except
 
 
 def make_doubler(offset, *, num_threads=None):
@@ -99,7 +100,7 @@ def is_running(process):
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are looked up in /proc")
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", slow_except([signal.SIGKILL, signal.SIGINT], quick=[signal.SIGKILL]))
 def test_worker_processes_end_with_their_parent(tmp_path, how):
     (tmp_path / "helper.py").write_text(HELPER)
     (tmp_path / "script.py").write_text(SCRIPT.format(folder=str(tmp_path)))

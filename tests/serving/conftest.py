@@ -8,7 +8,9 @@ import shutil
 import pytest
 
 import bert_keras as bk
-from bert_keras.export.onnx.onnx_folder import write_onnx_folder
+from bert_keras.export.description import write_description
+from bert_keras.export.onnx.onnx_folder import FLOAT32
+from bert_keras.export.onnx.to_onnx import write_onnx
 from bert_keras.export.saved_model.to_saved_model import write_saved_model
 from tests.export.conftest import LENGTH, WORDS, build, load_once, make_task
 from tests.made_once import made_once
@@ -18,7 +20,12 @@ from .running_server import RunningServer
 KINDS = ("classifier", "pair_classifier", "windowed_classifier", "multi_label", "regression", "reranker", "embedder")
 KINDS += ("token_classifier", "null_answerer", "masked_lm")
 PROMPTS = {"query": "the cat: ", "passage": "a dog: "}
+SAVED = ("pair_classifier",)  # the quick suite compares these with a SavedModel, and all kinds with a predictor
 VARIANTS = {"reranker": "regression", "prompted_embedder": "embedder"}  # kinds made from others
+SAME_MODEL = {  # kinds with the weights and the logits of another one; only their tasks differ
+    **VARIANTS,
+    **dict.fromkeys(("pair_classifier", "windowed_classifier", "multi_label"), "classifier"),
+}
 TEXTS = [
     "the cat sat on a mat .",
     "dog",
@@ -54,12 +61,26 @@ def make_kind(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def make_artifacts(make_kind, tmp_path_factory):
+def onnx_files(make_kind, tmp_path_factory):
+    """Function that returns the ONNX file of a kind of model, written once."""
+
+    def find(kind: str) -> pathlib.Path:
+        kind = SAME_MODEL.get(kind, kind)
+        # the same name as in tests/export, whose models are the same
+        return made_once(tmp_path_factory, f"{kind}.onnx", lambda path: write_onnx(make_kind(kind)[0], path))
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def make_artifacts(make_kind, onnx_files, tmp_path_factory):
     """Function that returns the ONNX folder of a kind of model, written once. Copy it before changing it."""
 
     def write(kind: str, path: pathlib.Path) -> None:
         model, tokenizer, task = make_kind(kind)
-        write_onnx_folder(model, tokenizer, path, task=task and task.settings())
+        (path / FLOAT32).parent.mkdir(parents=True)
+        shutil.copy(onnx_files(kind), path / FLOAT32)
+        write_description(model, tokenizer, path, task=task and task.settings())
 
     return lambda kind: made_once(tmp_path_factory, f"served.{kind}", functools.partial(write, kind))
 

@@ -14,7 +14,7 @@ from .test_faults import ONE, connect, encode_request, read_metric
 from .test_versions import TEXT, wait_until
 
 REQUEST = {"text": TEXT}
-TIMEOUT = 3
+TIMEOUT = 2
 
 
 @pytest.fixture(scope="module")

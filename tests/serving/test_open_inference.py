@@ -3,7 +3,6 @@
 import json
 
 import grpc
-import httpx
 import numpy as np
 import pytest
 import tritonclient.grpc
@@ -11,8 +10,11 @@ import tritonclient.http
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
-from .conftest import KINDS, TEXTS
+from tests.marks import slow_except
+
+from .conftest import KINDS, SAVED, TEXTS
 from .open_inference_script import call_server, read_metadata
+from .predictor_outputs import assert_are_answers, expect_outputs, make_texts
 from .signature_inputs import assert_same_outputs, make_ids, make_inputs
 
 INFER = "/v2/models/classifier/infer"
@@ -40,7 +42,7 @@ def flatten(outputs):
     return {name: values.reshape(len(values), values.size // len(values)) for name, values in outputs.items()}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_except(KINDS, quick=SAVED))
 def test_outputs_are_those_of_the_saved_model(server, http_address, saved_models, kind):
     inputs = make_inputs(kind)
     texts = {name: list(values) for name, values in inputs.items()}
@@ -51,13 +53,14 @@ def test_outputs_are_those_of_the_saved_model(server, http_address, saved_models
         assert_same_outputs(way, expected)
 
 
-@pytest.mark.parametrize("kind", ["classifier", "pair_classifier", "token_classifier"])
-def test_json_has_the_outputs_of_binary_data(server, http_address, kind):
-    names = list(make_inputs(kind))
-    outputs = call_server(http_address, server.grpc_address, kind, dict.fromkeys(names, TEXTS))
+@pytest.mark.parametrize("kind", KINDS)
+def test_json_and_binary_outputs_are_the_answers_of_the_predictor(server, http_address, predictors, kind):
+    inputs = make_texts(kind)
+    outputs = call_server(http_address, server.grpc_address, kind, inputs)
     assert set(outputs) == {"HTTP, binary", "HTTP, JSON", "gRPC"}
+    expected = flatten(expect_outputs(predictors(kind), inputs))
     for way in outputs.values():
-        assert_same_outputs({name: encode(values) for name, values in way.items()}, outputs["gRPC"])
+        assert_are_answers({name: encode(values) for name, values in way.items()}, expected)
 
 
 def encode(values):
@@ -72,13 +75,13 @@ def encode(values):
 @pytest.mark.parametrize("module", [tritonclient.http, tritonclient.grpc])
 def test_token_ids_choose_the_signature_ids(http_client, grpc_client, saved_models, module, datatype):
     client = http_client if module is tritonclient.http else grpc_client
-    ids = make_ids()
+    [kind], ids = SAVED, make_ids()
     inputs = [
         module.InferInput(name, values.shape, datatype).set_data_from_numpy(values.astype(datatype.lower()))
         for name, values in ids.items()
     ]
-    result = client.infer("classifier", inputs)
-    expected = saved_models("classifier")("ids", ids)
+    result = client.infer(kind, inputs)
+    expected = saved_models(kind)("ids", ids)
     assert_same_outputs({"logits": result.as_numpy("logits")}, expected)
 
 
@@ -226,7 +229,7 @@ def test_errors_of_rest(server, path, body, status, message):
     ],
 )
 def test_errors_of_binary_bodies(server, content, headers, message):
-    answer = httpx.post(server.url + INFER, content=content, headers=headers, timeout=60)
+    answer = server.request("POST", INFER, content=content, headers=headers)
     assert answer.status_code == 400
     assert message in answer.json()["error"]
 
@@ -234,7 +237,7 @@ def test_errors_of_binary_bodies(server, content, headers, message):
 def test_bytes_that_belong_to_no_input(server):
     head = json.dumps(make_tensor()).encode()
     headers = {"inference-header-content-length": str(len(head))}
-    answer = httpx.post(server.url + INFER, content=head + b"1234", headers=headers, timeout=60)
+    answer = server.request("POST", INFER, content=head + b"1234", headers=headers)
     assert (answer.status_code, answer.json()["error"]) == (400, "4 bytes after the JSON part belong to no input")
 
 

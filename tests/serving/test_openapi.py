@@ -44,7 +44,7 @@ def run_schemathesis(url, folder, *options, parameters=()):
 
 def test_answers_conform_to_the_description(server, tmp_path):
     """No status 5xx; statuses, content types and bodies are those of the description."""
-    assert run_schemathesis(server.url, tmp_path, "--phases", "examples,fuzzing", "--max-examples", "8") >= 200
+    assert run_schemathesis(server.url, tmp_path, "--phases", "examples,fuzzing", "--max-examples", "3") >= 70
     assert server.get("/health/ready").status_code == 200
 
 

@@ -17,6 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from bert_keras.serving.messages.health import HEALTH_SERVICE, HealthCheckRequest, HealthCheckResponse
+from tests.marks import slow
 
 from .running_server import RunningServer
 from .test_versions import TEXT
@@ -164,7 +165,7 @@ def read_spans(bodies):
     return spans
 
 
-@pytest.mark.parametrize("option", ["--port", "--grpc-port"])
+@pytest.mark.parametrize("option", ["--port", *slow("--grpc-port")])
 def test_taken_port_is_reported(server, artifacts, option):
     taken = {"--port": server.url, "--grpc-port": server.grpc_address}[option].rpartition(":")[2]
     ports = {"--port": "0", "--grpc-port": "0", option: taken}

@@ -82,7 +82,7 @@ def test_fill_mask(server, predictors):
 
 def test_answers_do_not_depend_on_other_requests(server, predictors):
     """Requests that arrive together share batches."""
-    texts = [" ".join(TEXTS[0].split()[: 1 + number % 7]) for number in range(300)]
+    texts = [" ".join(TEXTS[0].split()[: 1 + number % 7]) for number in range(150)]
     with concurrent.futures.ThreadPoolExecutor(32) as pool:
         answers = list(pool.map(lambda text: server.post("/classify", {"text": text, "model": "classifier"}), texts))
     assert {answer.status_code for answer in answers} == {200}

@@ -1,6 +1,8 @@
 """TensorFlow Serving's gRPC API, called with the stubs of tensorflow-serving-api. The judge is a real SavedModel."""
 
 import ast
+import contextlib
+import io
 import os
 import runpy
 import subprocess
@@ -23,8 +25,10 @@ from tensorflow_serving.apis import (
 
 from bert_keras.export.saved_model.op_audit import read_meta_graph
 from bert_keras.export.saved_model.serving_bundle import write_serving_files
+from tests.marks import slow, slow_except
 
-from .conftest import KINDS
+from .conftest import KINDS, SAVED
+from .predictor_outputs import assert_are_answers, expect_outputs, make_texts
 from .signature_inputs import assert_same_outputs, make_ids, make_inputs
 from .test_faults import read_metric
 from .test_versions import wait_until
@@ -85,7 +89,7 @@ def assert_fails(call, request, code, message):
     assert "\n" not in caught.value.details()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_except(KINDS, quick=SAVED))
 @pytest.mark.parametrize("signature", ["serving_default", "ids"])
 def test_outputs_are_those_of_the_saved_model(stub, saved_models, kind, signature):
     inputs = make_ids() if signature == "ids" else make_inputs(kind)
@@ -93,6 +97,12 @@ def test_outputs_are_those_of_the_saved_model(stub, saved_models, kind, signatur
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_outputs_are_the_answers_of_the_predictor(stub, predictors, kind):
+    inputs = make_texts(kind)
+    assert_are_answers(predict(stub, kind, inputs), expect_outputs(predictors(kind), inputs))
+
+
+@pytest.mark.parametrize("kind", slow_except(KINDS, quick=SAVED))
 def test_single_and_no_texts_have_the_shapes_of_the_saved_model(stub, saved_models, kind):
     inputs = make_inputs(kind)
     for selected in (slice(0, 1), slice(3, 4), slice(0, 0)):
@@ -100,7 +110,7 @@ def test_single_and_no_texts_have_the_shapes_of_the_saved_model(stub, saved_mode
         assert_same_outputs(predict(stub, kind, some), saved_models(kind)("serving_default", some))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_except(KINDS, quick=SAVED))
 def test_metadata_are_those_of_the_saved_model(stub, saved_model_folders, kind):
     request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
     request.model_spec.name = kind
@@ -285,26 +295,38 @@ def test_cancelled_calls_leave_no_jobs(stub, server):
     assert read_metric(server, "bert_keras_requests_in_progress") == 0
 
 
+def run_script(script, address):
+    """Run a script in a process of its own and return what it prints."""
+    command, environment = [sys.executable, script, address], {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run_script_here(script, address):
+    """Run a script in this process and return what it prints."""
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setattr(sys, "argv", [str(script), address])
+        runpy.run_path(str(script), run_name="__main__")
+    return printed.getvalue()
+
+
+@pytest.mark.parametrize("run", [run_script_here, *slow(run_script)])
 @pytest.mark.parametrize("signature", ["serving_default", "ids"])
 def test_exported_client_script_prints_the_outputs_of_the_saved_model(
-    server, saved_models, saved_model_folders, signature, tmp_path
+    server, saved_models, saved_model_folders, signature, run, tmp_path
 ):
+    [kind] = SAVED
     (tmp_path / "saved_model").mkdir()
-    (tmp_path / "saved_model/1").symlink_to(saved_model_folders("classifier"))
-    write_serving_files(tmp_path / "serving", "classifier")
+    (tmp_path / "saved_model/1").symlink_to(saved_model_folders(kind))
+    write_serving_files(tmp_path / "serving", kind)
     script = tmp_path / f"serving/request_{signature}.py"
-    done = subprocess.run(
-        [sys.executable, script, server.grpc_address],
-        capture_output=True,
-        text=True,
-        timeout=250,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
-    assert done.returncode == 0, done.stderr
+    stdout = run(script, server.grpc_address)
     given = runpy.run_path(str(script))["INPUTS"]
     inputs = {name: np.array(values, object if dtype == "string" else dtype) for name, (dtype, values) in given.items()}
-    expected = saved_models("classifier")(signature, inputs)
-    printed = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    expected = saved_models(kind)(signature, inputs)
+    printed = dict(line.split(" ", 1) for line in stdout.splitlines())
     assert sorted(printed) == sorted(expected)
     for name, values in expected.items():
         shown = ast.literal_eval(printed[name])

@@ -8,7 +8,6 @@ import json
 import re
 import shutil
 
-import httpx
 import numpy as np
 import pytest
 
@@ -16,8 +15,10 @@ import bert_keras as bk
 from bert_keras.export.description import write_description
 from bert_keras.export.saved_model.serving_bundle import build_rest_request, write_serving_files
 from bert_keras.tasks.engines.artifact_files import DESCRIPTION
+from tests.marks import slow_except
 
-from .conftest import KINDS
+from .conftest import KINDS, SAVED
+from .predictor_outputs import assert_are_answers, expect_outputs, make_texts
 from .running_server import RunningServer
 from .signature_inputs import assert_same_outputs, make_ids, make_inputs
 
@@ -54,13 +55,21 @@ def read_outputs(outputs, expected):
     return arrays
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_except(KINDS, quick=SAVED))
 @pytest.mark.parametrize("signature", ["serving_default", "ids"])
 def test_outputs_are_those_of_the_saved_model(server, saved_models, kind, signature):
     inputs = make_ids() if signature == "ids" else make_inputs(kind)
     expected = saved_models(kind)(signature, inputs)
     answer = post(server, f"/v1/models/{kind}:predict", build_rest_request(signature, inputs))
     assert_same_outputs(read_outputs(answer["outputs"], expected), expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_outputs_are_the_answers_of_the_predictor(server, predictors, kind):
+    inputs = make_texts(kind)
+    expected = expect_outputs(predictors(kind), inputs)
+    answer = post(server, f"/v1/models/{kind}:predict", {"inputs": inputs})
+    assert_are_answers(read_outputs(answer["outputs"], expected), expected)
 
 
 @pytest.fixture(scope="module")
@@ -104,13 +113,13 @@ def test_rows_and_columns_have_the_same_values(server, kind):
     assert predictions == outputs
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_except(KINDS, quick=SAVED))
 def test_exported_example_requests_are_answered(server, saved_models, saved_model_folders, kind, tmp_path):
     (tmp_path / "saved_model").mkdir()
     (tmp_path / "saved_model/1").symlink_to(saved_model_folders(kind))
     write_serving_files(tmp_path / "serving", kind)
     for path in sorted(tmp_path.glob("serving/request_*.json")):
-        answer = httpx.post(f"{server.url}/v1/models/{kind}:predict", content=path.read_bytes(), timeout=60)
+        answer = server.request("POST", f"/v1/models/{kind}:predict", content=path.read_bytes())
         body = json.loads(path.read_text("utf-8"))
         dtype = np.int32 if body["signature_name"] == "ids" else object
         inputs = {name: np.array(values, dtype) for name, values in body["inputs"].items()}

@@ -162,7 +162,8 @@ def test_tokenize(tei):
 def test_info(tei):
     info = tei.get("/info").json()
     assert info["model_id"] == "search"
-    assert "embedding" in info["model_type"]
+    assert info["model_type"]["embedding"]["pooling"] == "mean"
+    assert info["model_dtype"] == "float32"
     assert (info["max_input_length"], info["max_client_batch_size"]) == (LENGTH, MAX_TEXTS)
     assert (info["max_concurrent_requests"], info["auto_truncate"]) == (3, False)
     assert info["max_batch_tokens"] > info["max_input_length"]

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from benchmarks.http_load import LoadSettings, run_load
+from tests.marks import slow
 
 from .running_server import RunningServer
 
@@ -35,10 +36,22 @@ def get_states(server):
     return {int(one["version"]): one["state"] for one in statuses}
 
 
-@pytest.fixture
-def two_models(artifacts, tmp_path):
+def get_newest(server):
+    """Return the number of the version that answers."""
+    [newest] = [number for number, state in get_states(server).items() if state == "AVAILABLE"]
+    return newest
+
+
+def is_new(server):
+    """Return whether the second of the two models answers."""
+    return server.post("/classify", {"text": TEXT}).json()["label"].startswith("new ")
+
+
+@pytest.fixture(scope="module")
+def two_models(artifacts, tmp_path_factory):
     """The folders of two models with different answers: three classes in other orders."""
-    first, second = tmp_path / "first", tmp_path / "second"
+    folder = tmp_path_factory.mktemp("two_models")
+    first, second = folder / "first", folder / "second"
     for folder in (first, second):
         shutil.copytree(artifacts["classifier"], folder)
     config = json.loads((second / "config.json").read_text())
@@ -57,6 +70,16 @@ def model(two_models, tmp_path):
     (tmp_path / "model").mkdir()
     publish(two_models[0], tmp_path / "model" / "1")
     return tmp_path / "model"
+
+
+@pytest.fixture(scope="module")
+def changing(two_models, tmp_path_factory):
+    """A server and the folder of its model, to which tests add versions; even versions are the second of the models."""
+    folder = tmp_path_factory.mktemp("versions") / "model"
+    folder.mkdir()
+    publish(two_models[0], folder / "1")
+    with RunningServer({"model": folder}, *OPTIONS) as server:
+        yield server, folder
 
 
 def change_versions(server, model, folders, num_changes, first=2):
@@ -89,23 +112,25 @@ def send_while(server, work, **settings):
     return sum(len(result.outcomes) for result in results), outcomes
 
 
-def test_a_new_version_takes_over_without_a_failed_request(model, two_models):
-    labels = set()
+def test_a_new_version_takes_over_without_a_failed_request(changing, two_models):
+    server, folder = changing
+    old, labels = get_newest(server), set()
 
     def remember(_, answer):
         labels.add(json.loads(answer)["label"].startswith("new "))
         return True
 
-    with RunningServer({"model": model}, *OPTIONS) as server:
-        num_requests, outcomes = send_while(
-            server, lambda: change_versions(server, model, two_models, 3), check_answer=remember
-        )
-        assert outcomes == {200}
-        assert num_requests > 0
-        assert labels == {False, True}, "both versions must have answered"
-        assert server.post("/classify", {"text": TEXT}).json()["label"].startswith("new ")
-        assert get_states(server) == {1: "END", 2: "END", 3: "END", 4: "AVAILABLE"}
-        wait_until(lambda: len(server.list_workers()) == 1, "the end of old workers")
+    def work():
+        wait_until(lambda: labels, "an answer of the old version")
+        change_versions(server, folder, two_models, 1, old + 1)
+        wait_until(lambda: labels == {False, True}, "an answer of the new version")
+
+    num_requests, outcomes = send_while(server, work, check_answer=remember)
+    assert outcomes == {200}
+    assert num_requests > 0
+    assert is_new(server) == (old % 2 == 1)
+    assert get_states(server) == {**dict.fromkeys(range(1, old + 1), "END"), old + 1: "AVAILABLE"}
+    wait_until(lambda: len(server.list_workers()) == 1, "the end of old workers")
 
 
 @pytest.mark.slow
@@ -131,22 +156,34 @@ def read_memory(pid):
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_a_damaged_or_half_written_version_changes_nothing_until_it_is_complete(model, two_models):
-    with RunningServer({"model": model}, *OPTIONS) as server:
-        (model / "2" / "onnx").mkdir(parents=True)
-        shutil.copy(two_models[1] / "config.json", model / "2")
-        wait_until(lambda: get_states(server).get(2) == "END", "the report of version 2")
-        whole = (two_models[1] / "onnx/model.onnx").read_bytes()
-        (model / "2" / "onnx" / "model.onnx").write_bytes(whole[: len(whole) // 2])
-        shutil.copytree(two_models[1], model / "2", dirs_exist_ok=True, ignore=shutil.ignore_patterns("model.onnx"))
-        wait_until(lambda: "is not a complete ONNX file" in server.get("/v1/models/model").text, "the reason")
-        assert get_states(server) == {2: "END", 1: "AVAILABLE"}
-        assert not server.post("/classify", {"text": TEXT}).json()["label"].startswith("new ")
-        assert server.get("/health/ready").status_code == 200
-        assert "version 2 cannot be loaded" in server.read_log()
-        (model / "2" / "onnx" / "model.onnx").write_bytes(whole)
-        wait_until(lambda: get_states(server).get(2) == "AVAILABLE", "version 2")
-        assert server.post("/classify", {"text": TEXT}).json()["label"].startswith("new ")
+@pytest.mark.parametrize("is_copied_slowly", [False, *slow(True)])
+def test_a_damaged_or_half_written_version_changes_nothing_until_it_is_complete(
+    changing, two_models, is_copied_slowly, tmp_path
+):
+    server, folder = changing
+    old = get_newest(server)
+    number, source = old + 1, two_models[old % 2]
+    version = folder / str(number)
+    if is_copied_slowly:
+        (version / "onnx").mkdir(parents=True)
+        shutil.copy(source / "config.json", version)
+        wait_until(lambda: get_states(server).get(number) == "END", f"the report of version {number}")
+    whole = (source / "onnx/model.onnx").read_bytes()
+    shutil.copytree(source, tmp_path / "half")
+    (tmp_path / "half/onnx/model.onnx").write_bytes(whole[: len(whole) // 2])
+    if is_copied_slowly:
+        shutil.copytree(tmp_path / "half", version, dirs_exist_ok=True)
+    else:
+        publish(tmp_path / "half", version)
+    wait_until(lambda: "is not a complete ONNX file" in server.get("/v1/models/model").text, "the reason")
+    assert get_states(server) == {**dict.fromkeys(range(1, old), "END"), old: "AVAILABLE", number: "END"}
+    assert is_new(server) == (old % 2 == 0)
+    assert server.get("/health/ready").status_code == 200
+    assert f"version {number} cannot be loaded" in server.read_log()
+    (version / "onnx" / "model.onnx").write_bytes(whole)
+    wait_until(lambda: get_states(server).get(number) == "AVAILABLE", f"version {number}")
+    assert is_new(server) == (number % 2 == 0)
+    wait_until(lambda: get_states(server)[old] == "END", f"the end of version {old}")
 
 
 def test_files_of_a_folder_without_versions_can_be_replaced(two_models, tmp_path):
@@ -159,6 +196,7 @@ def test_files_of_a_folder_without_versions_can_be_replaced(two_models, tmp_path
         assert server.post("/classify", {"text": TEXT}).json()["label"].startswith("new ")
 
 
+@pytest.mark.slow  # other tests use a server with two versions and a label
 def test_labels_and_several_versions(model, two_models):
     publish(two_models[1], model / "7")
     publish(two_models[0], model / "5")

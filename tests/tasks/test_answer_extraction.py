@@ -10,6 +10,7 @@ import pytest
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.questions import Answer, Question
 from bert_keras.tasks.answer_extraction import QuestionAnswering
+from tests.marks import slow_except
 from tests.tasks.squad_recipe import best_answers, null_score, training_windows
 
 WORDS = (
@@ -59,7 +60,9 @@ def random_questions(their_tokenizer, num_questions: int, max_words: int, seed: 
     return questions
 
 
-@pytest.mark.parametrize(("length", "overlap"), [(24, 5), (32, 20), (19, 0), (200, 50)])
+@pytest.mark.parametrize(
+    ("length", "overlap"), slow_except([(24, 5), (32, 20), (19, 0), (200, 50)], quick=[(32, 20), (19, 0)])
+)
 def test_training_positions_equal_transformers(length, overlap, tokenizer, their_tokenizer):
     examples = random_questions(their_tokenizer, 110, 40, seed=length)
     task = QuestionAnswering(max_sequence_length=length, window_overlap=overlap, allows_null=True)
@@ -100,7 +103,10 @@ def random_outputs(sequences, seed: int) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize(
     ("length", "overlap", "num_best", "max_length"),
-    [(24, 5, 5, 4), (32, 20, 40, 30), (19, 0, 1, 1), (200, 50, 20, 8), (60, 40, 400, 3)],
+    slow_except(
+        [(24, 5, 5, 4), (32, 20, 40, 30), (19, 0, 1, 1), (200, 50, 20, 8), (60, 40, 400, 3)],
+        quick=[(24, 5, 5, 4), (19, 0, 1, 1), (60, 40, 400, 3)],
+    ),
 )
 def test_answers_equal_an_exhaustive_span_search(length, overlap, num_best, max_length, tokenizer, their_tokenizer):
     examples = random_questions(their_tokenizer, 30, 60, seed=length + 1)

@@ -153,6 +153,7 @@ def texts_by_transformers(kind, folder) -> dict:
     return {"loss": float(np.mean(losses)), "accuracy": float(np.mean(right))}
 
 
+@pytest.mark.slow
 def test_scores_of_one_batch_equal_the_evaluation_of_pretraining(make, tokenizer, records, eager):
     model = make("BertForPreTraining")
     model.compile("sgd", run_eagerly=True, jit_compile=False)
@@ -175,6 +176,7 @@ def test_masks_depend_on_the_seed_only_and_limit_takes_the_first_sequences(make,
     assert "next_sentence_accuracy" not in few
 
 
+@pytest.mark.slow
 def test_packed_records_without_sentence_labels_are_scored_with_the_mlm_head_only(make, tokenizer, make_records, eager):
     folder = make_records(sentence_objective="none", packed=True)
     model = make("BertForPreTraining")
@@ -202,6 +204,7 @@ def test_batch_size_does_not_change_scores_and_long_texts_are_split(make, tokeni
     assert calls[-1] == (47, 47)
 
 
+@pytest.mark.slow
 def test_electra_pretrainer_is_scored_by_its_generator(tokenizer, records, perturb, eager):
     config = bk.BertConfig(vocabulary_size=tokenizer.vocabulary_size, **SIZES)
     model = bk.ElectraPretrainer(bk.BertEncoder(config, pooler=False), generator_config=config)

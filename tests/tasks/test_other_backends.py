@@ -28,12 +28,17 @@ import dataclasses, json, sys
 import bert_keras as bk
 
 folder, examples, masked = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
-answers = {}
+answers, tokenizer = {}, None
 for kind, inputs in examples.items():
     inputs = [tuple(example) if isinstance(example, list) else example for example in inputs]
-    answers[kind] = bk.Predictor.from_checkpoint(f"{folder}/{kind}")(inputs)
+    if tokenizer is None:
+        predictor = bk.Predictor.from_checkpoint(f"{folder}/{kind}")
+        tokenizer = predictor.tokenizer  # for all kinds, because tracing a new one takes seconds
+    else:
+        predictor = bk.Predictor(bk.load(f"{folder}/{kind}"), tokenizer)
+    answers[kind] = predictor(inputs)
 folder = f"{folder}/masked_lm"
-fillings = bk.fill_mask(bk.load(folder), bk.load_tokenizer(folder), masked)
+fillings = bk.fill_mask(bk.load(folder), tokenizer, masked)
 answers["masked_lm"] = [[[dataclasses.asdict(one) for one in mask] for mask in text] for text in fillings]
 assert __import__("keras").backend.backend() == "jax"
 errors = {}
@@ -79,6 +84,12 @@ def checkpoints(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def tokenizer(checkpoints):
+    """The tokenizer of all checkpoints, opened once, because tracing a new one takes seconds."""
+    return bk.load_tokenizer(checkpoints / "classifier")
+
+
 def assert_close(ours, theirs) -> None:
     """Check that numbers agree within the tolerance and everything else is equal."""
     if isinstance(theirs, dict):
@@ -95,21 +106,38 @@ def assert_close(ours, theirs) -> None:
         assert ours == theirs
 
 
-def list_fillings(folder) -> list:
+def list_fillings(folder, tokenizer) -> list:
     """Return the predictions for the masks of `MASKED` as JSON values."""
-    filled = bk.fill_mask(bk.load(folder), bk.load_tokenizer(folder), MASKED)
+    filled = bk.fill_mask(bk.load(folder), tokenizer, MASKED)
     return [[[dataclasses.asdict(filling) for filling in mask] for mask in text] for text in filled]
 
 
-def test_predictor_and_fill_mask_agree_on_jax_and_other_functions_are_rejected(checkpoints):
+@pytest.mark.slow  # tests/modeling/test_as_keras_models.py compares the outputs of three models on JAX
+def test_predictor_and_fill_mask_agree_on_jax_and_other_functions_are_rejected(checkpoints, tokenizer):
     done = run_on("jax", "-c", SCRIPT, str(checkpoints), json.dumps(EXAMPLES), json.dumps(MASKED))
     assert done.returncode == 0, done.stderr
     output = json.loads(done.stdout)
     on_jax, needs = output["answers"], "needs the TensorFlow backend, and KERAS_BACKEND is 'jax': unset it"
     assert output["errors"] == {name: f"bk.{name} {needs}" for name in ("finetune", "export_model", "plan")}
     for kind, examples in EXAMPLES.items():
-        assert_close(on_jax[kind], json.loads(json.dumps(bk.Predictor.from_checkpoint(checkpoints / kind)(examples))))
-    assert_close(on_jax["masked_lm"], list_fillings(checkpoints / "masked_lm"))
+        answers = bk.Predictor(bk.load(checkpoints / kind), tokenizer)(examples)
+        assert_close(on_jax[kind], json.loads(json.dumps(answers)))
+    assert_close(on_jax["masked_lm"], list_fillings(checkpoints / "masked_lm", tokenizer))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "options"),
+    [
+        ("finetune", ["folder"], {"train": [("a", "x")]}),
+        ("export_model", ["folder", "out"], {}),
+        ("plan", ["tiny"], {}),
+    ],
+)
+def test_other_functions_are_rejected_on_jax(name, arguments, options, monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    with pytest.raises(bk.InputError, match=rf"^bk\.{name} needs the TensorFlow backend, and KERAS_BACKEND is 'jax'"):
+        getattr(bk, name)(*arguments, **options)
 
 
 @pytest.mark.slow
@@ -126,11 +154,11 @@ def test_command_predict_agrees_on_jax(kind, checkpoints):
 
 
 @pytest.mark.slow
-def test_command_fill_mask_agrees_on_jax(checkpoints):
+def test_command_fill_mask_agrees_on_jax(checkpoints, tokenizer):
     folder = checkpoints / "masked_lm"
     done = run_on("jax", "-m", "bert_keras.cli.main", "fill-mask", str(folder), *MASKED, "--json")
     assert done.returncode == 0, done.stderr
-    assert_close(json.loads(done.stdout)["texts"][0]["masks"], list_fillings(folder)[0])
+    assert_close(json.loads(done.stdout)["texts"][0]["masks"], list_fillings(folder, tokenizer)[0])
 
 
 @pytest.mark.slow
@@ -153,6 +181,7 @@ def test_torch_is_rejected(checkpoints):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_package_can_be_imported_on_torch():
     done = run_on("torch", "-c", "import bert_keras, keras; print(keras.backend.backend())")
     assert done.stdout.strip() == "torch", done.stderr

@@ -125,10 +125,12 @@ def is_default(task, field: dataclasses.Field) -> bool:
     return getattr(task, field.name) == field.default
 
 
-def test_task_is_restored_from_a_converted_folder(saved, tmp_path):
+@pytest.mark.slow
+def test_task_is_restored_from_a_converted_folder(saved, predict_from, tmp_path):
     predictor, folder = saved("answer")
     bk.convert(folder, tmp_path / "out")
-    converted = Predictor.from_checkpoint(tmp_path / "out")
+    assert bk.load_tokenizer(tmp_path / "out").vocabulary == predictor.tokenizer.vocabulary
+    converted = predict_from(tmp_path / "out")
     assert converted.task == TASKS["answer"]
     inputs = [("Where?", "in Berlin, as it were")]
     np.testing.assert_equal(converted(inputs), predictor(inputs))

@@ -13,6 +13,7 @@ from bert_keras.tasks.engines.keras_engine import KerasEngine
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.sequence_runner import SequenceRunner
 from bert_keras.tasks.token_classification import TokenClassification
+from tests.marks import slow_except
 from tests.tasks.google_windows import find_best_window, make_windows
 
 TAGS = ("O", "B-LOC", "B-PER", "I-LOC", "I-PER", "B-ONCE")
@@ -219,7 +220,9 @@ def make_pointwise(save_task):
     return make
 
 
-@pytest.mark.parametrize(("length", "overlap"), [(5, 1), (13, 4), (13, 10), (29, 0)])
+@pytest.mark.parametrize(
+    ("length", "overlap"), slow_except([(5, 1), (13, 4), (13, 10), (29, 0)], quick=[(5, 1), (13, 10)])
+)
 def test_windows_do_not_change_tags_of_a_model_without_context(length, overlap, make_pointwise):
     examples = random_sentences(20, 60, seed=4)
     one_window = make_pointwise(max_sequence_length=256).answer(examples)

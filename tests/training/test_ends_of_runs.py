@@ -11,43 +11,71 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.errors import InputError
+from bert_keras.training.backups import NO_BACKUP
 from bert_keras.training.callbacks import FiniteLoss, StopAfter
+from bert_keras.training.fitting import Phase, fit_phases
 from bert_keras.training.optimizers.schedules import TimedLearningRate
 from bert_keras.training.pretraining import run_pretraining
 from bert_keras.training.training_log import TrainingLog, choose_window_steps
-from tests.marks import slow
 
 
-def last_lines(trained):
+def last_lines(log: str):
     """Return the last evaluation and the last training line."""
-    lines = list(map(json.loads, trained.log.splitlines()))
+    lines = list(map(json.loads, log.splitlines()))
     return [[line for line in lines if name in line][-1] for name in ("held_out_loss", "loss")]
 
 
-def test_a_time_budget_ends_a_run(records, tiny_run, monkeypatch):
-    """The clock advances by one second per reading, so no step takes real time."""
+@pytest.fixture
+def timed_run(tiny_run, records, monkeypatch):
+    """A run of 200 seconds; the clock advances by one second per reading, so no step takes real time."""
     seconds = itertools.count()
     clocked = functools.partial(TimedLearningRate, clock=lambda: float(next(seconds)))
     monkeypatch.setattr("bert_keras.training.pretraining.TimedLearningRate", clocked)
-    folder, manifest = records
-    trained = run_pretraining(tiny_run(manifest, budget__steps=None, budget__hours=200 / 3600), [folder])
-    scored, last = last_lines(trained)
+    return tiny_run(records[1], budget__steps=None, budget__hours=200 / 3600)
+
+
+def assert_ended_by_time(scored, last) -> None:
     assert 10 < last["step"] < 200
     assert last["learning_rate"] < 0.005  # the peak is 0.01, and the end is near
     assert scored["step"] == last["step"]
+
+
+def test_a_time_budget_ends_a_run(timed_run, records, monkeypatch):
+    """With the phase of a pretraining, but a model of one weight."""
+    planned = []
+
+    def plan(_, phases, **__):
+        planned.extend(phases)
+        raise InterruptedError
+
+    monkeypatch.setattr("bert_keras.training.pretraining.fit_phases", plan)
+    with pytest.raises(InterruptedError):
+        run_pretraining(timed_run, [records[0]])
+    [phase] = planned
+    log = fit_phase_of_numbers(itertools.repeat(1.0), num_steps=phase.num_steps, clock=phase.clock)
+    assert_ended_by_time(*last_lines(log))
+
+
+@pytest.mark.slow
+def test_a_time_budget_ends_a_pretraining(timed_run, records):
+    assert_ended_by_time(*last_lines(run_pretraining(timed_run, [records[0]])))
 
 
 @pytest.mark.slow
 def test_a_time_budget_ends_a_run_in_real_time(records, tiny_run):
     folder, manifest = records
     trained = run_pretraining(tiny_run(manifest, budget__steps=None, budget__hours=16 / 3600), [folder])
-    scored, last = last_lines(trained)
+    scored, last = last_lines(trained.log)
     assert last["seconds"] >= 16  # the first step, which is traced, takes some of them
     assert last["learning_rate"] < 0.005
     assert scored["step"] == last["step"]
 
 
-@pytest.mark.parametrize("parts", [1, *slow(2)])
+NAN_LOSS = r"the loss became nan at step 4, and no model was written; expected a finite loss: train again"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", [1, 2])
 def test_a_nan_loss_stops_the_run_and_reports_the_step(parts, records, tiny_run):
     folder, manifest = records
 
@@ -58,8 +86,7 @@ def test_a_nan_loss_stops_the_run_and_reports_the_step(parts, records, tiny_run)
             if batch == 2:
                 self.model.encoder.blocks[0].attention.query.kernel.assign(np.full((16, 16), np.inf))
 
-    message = r"the loss became nan at step 4, and no model was written; expected a finite loss: train again"
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=NAN_LOSS):
         run_pretraining(tiny_run(manifest, batches__accumulation_steps=parts), [folder], callbacks=[Spoil()])
 
 
@@ -85,6 +112,28 @@ def fit_numbers(values, callbacks, *, steps_per_execution=1, validation_data=Non
         for one in (values, validation_data)
     )
     model.fit(data, validation_data=held_out, callbacks=callbacks, shuffle=False, verbose=0, **arguments)
+
+
+def fit_phase_of_numbers(values, **options) -> str:
+    """Train with `fit_phases` on these losses, evaluate at the end, and return the log as JSON Lines."""
+    model = Numbers()
+    model.compile("sgd")
+
+    def make_batches(first_batch):
+        signature = tf.TensorSpec((1,))
+        return tf.data.Dataset.from_generator(
+            lambda: (np.full(1, value, "float32") for value in values), output_signature=signature
+        )
+
+    held_out = tf.data.Dataset.from_tensor_slices(np.ones(3, "float32")).batch(1).repeat()
+    phase = Phase(make_batches, lambda: (held_out, 3), **options)
+    fixed = {"settings": {}, "data": {}, "backup": NO_BACKUP, "callbacks": (), "listeners": ()}
+    return fit_phases(model, [phase], strategy=tf.distribute.get_strategy(), **fixed).to_json_lines()
+
+
+def test_every_training_stops_at_a_nan_loss():
+    with pytest.raises(InputError, match=NAN_LOSS):
+        fit_phase_of_numbers([1.0] * 3 + [math.nan] + [1.0] * 4, num_steps=8)
 
 
 def test_a_log_line_is_the_mean_over_its_own_steps():

@@ -18,6 +18,7 @@ from bert_keras.training import FineTuning, run_finetuning
 from bert_keras.training.backups import NO_BACKUP, TrainingState
 from bert_keras.training.resuming import TrainingProgress
 from bert_keras.training.training_log import TrainingLog
+from tests.marks import slow
 from tests.training.finetune_tiny import SETTINGS, TASKS, digest
 
 OUT_OF_RANGE = {
@@ -136,6 +137,25 @@ EFFECTS = {
 }
 
 
+# settings whose effects have nothing in common, so that changing them together shows each effect
+TOGETHER = (
+    set(EFFECTS) - {"batch_size", "frozen_blocks", "warmup_ratio"},
+    {"batch_size", "frozen_blocks"},
+    {"warmup_ratio"},
+)
+
+
+def test_settings_that_are_changed_together_have_their_effects_and_no_other(planned):
+    assert EFFECTS.keys() == set.union(*TOGETHER)
+    before = collect_facts(planned(SETTINGS))
+    for names in TOGETHER:
+        effects = [fact for name in names for fact in EFFECTS[name][1]]
+        assert len(effects) == len(set(effects))
+        after = collect_facts(planned(dataclasses.replace(SETTINGS, **{name: EFFECTS[name][0] for name in names})))
+        assert {fact for fact in before if after[fact] != before[fact]} == set(effects), names
+
+
+@pytest.mark.slow
 def test_every_setting_has_its_effect_and_no_other(planned):
     assert EFFECTS.keys() == {field.name for field in dataclasses.fields(FineTuning)}
     before = collect_facts(planned(SETTINGS))
@@ -171,7 +191,9 @@ def test_a_shorter_task_keeps_its_length(planned):
     assert max(widths) == 9
 
 
-@pytest.mark.parametrize(("length", "overlap", "shared"), [(128, 32, 6), (384, 128, 8), (20, 7, 7), (128, None, None)])
+@pytest.mark.parametrize(
+    ("length", "overlap", "shared"), [(128, 32, 6), *slow((384, 128, 8), (20, 7, 7), (128, None, None))]
+)
 def test_the_window_overlap_shrinks_with_the_sequence_length(length, overlap, shared, planned):
     lengths = {"max_sequence_length": length, "window_overlap": overlap}
     task = TextClassification(labels=("none", "cat", "dog"), **lengths)
@@ -194,7 +216,7 @@ def fit_that_sets(biases: list[list[float]], end: list[float] | None = None):
     return fit
 
 
-@pytest.mark.parametrize("biases", [[], [[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]])
+@pytest.mark.parametrize("biases", [[], *slow([[1.0, 0.0, 0.0]]), [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]])
 def test_the_best_epoch_is_restored_after_more_training(biases, tiny_encoder, monkeypatch):
     # as a training that resumes with fewer epochs than it has started
     end = [0.0, 0.0, 1.0]
@@ -206,7 +228,7 @@ def test_the_best_epoch_is_restored_after_more_training(biases, tiny_encoder, mo
     assert len(done.epochs) == max(1, len(biases))
 
 
-@pytest.mark.parametrize(("keep_best", "best", "label"), [(True, 1, "none"), (False, 2, "dog")])
+@pytest.mark.parametrize(("keep_best", "best", "label"), [(True, 1, "none"), *slow((False, 2, "dog"))])
 def test_keep_best_selects_the_best_or_the_last_epoch(keep_best, best, label, tiny_encoder, monkeypatch):
     biases = [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
     monkeypatch.setattr("bert_keras.training.finetuning.fit_phases", fit_that_sets(biases))

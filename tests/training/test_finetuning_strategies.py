@@ -13,6 +13,7 @@ from bert_keras.errors import InputError, InterruptedTrainingError
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.training import run_finetuning
 from bert_keras.training.backups import BackupFolder, BackupOptions
+from tests.marks import slow_except
 from tests.training.finetune_tiny import SETTINGS, TASKS, make_report
 from tests.training.processes import finish, start
 
@@ -70,6 +71,7 @@ def mirrored(tiny_encoder, tmp_path_factory):
     return finish(start("finetune_tiny.py", tiny_encoder, out, "classify:4", "tag:2:2", "answer:2", "embed:2:2"), out)
 
 
+@pytest.mark.slow  # test_equal_gradients.py trains on two devices with two micro-batches too
 def test_two_devices_with_two_micro_batches_fine_tune_as_one(one_device, tiny_encoder, tmp_path):
     report = finish(start("finetune_tiny.py", tiny_encoder, tmp_path / "out", "classify:2:2"), tmp_path / "out")
     assert_same_training(report["classify"], one_device, "classify")
@@ -195,9 +197,14 @@ CHANGES = {
     "an example": ({"train": RELABELLED}, "the training examples changed"),
     "a held-out example": ({"dev": RELABELLED[::5]}, "the held-out examples changed"),
 }
+# the message lists every change, so it has all of them if each alone is noticed
+CHANGES["everything"] = (
+    {name: value for changes, _ in CHANGES.values() for name, value in changes.items()},
+    "; ".join(message for _, message in CHANGES.values()),
+)
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", slow_except(CHANGES, quick=["everything"]))
 def test_a_backup_of_another_fine_tuning_is_rejected_with_the_changes(
     change, one_device, tiny_encoder, backups, tmp_path
 ):
@@ -213,6 +220,21 @@ def test_a_backup_of_another_task_is_rejected(one_device, tiny_encoder, backups,
         resume(backups, tmp_path, tiny_encoder, name="tag")
 
 
+def test_a_backup_of_another_checkpoint_is_rejected_with_all_changes(
+    one_device, story_tokenizer, backups, tmp_path, encoder_like
+):
+    *kept, last, first = story_tokenizer.vocabulary
+    other = BertTokenizer([*kept, first, last], lowercase=False)
+    checkpoint = encoder_like(tokenizer=other, shift=0.001, hidden_dropout_rate=0.2)
+    changes = (
+        r"model\.hidden_dropout_rate was 0\.1 and is 0\.2; "
+        "the vocabulary changed; the tokenizer's rules changed; the checkpoint changed"
+    )
+    with pytest.raises(InputError, match=rf"is of another run \({changes}\): resume"):
+        resume(backups, tmp_path, checkpoint)
+
+
+@pytest.mark.slow  # each of these changes alone
 def test_a_backup_of_another_checkpoint_is_rejected_with_the_changes(
     one_device, story_tokenizer, backups, tmp_path, encoder_like
 ):

@@ -11,32 +11,42 @@ from bert_keras.errors import InputError
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.pretraining import build_model, run_pretraining
-from tests.marks import slow
 
 
+def test_electra_trains_on_packed_records(make_records_folder, tiny_run, untraced_pretraining):
+    folder, manifest = make_records_folder(sentence_objective="nsp", packed=True)
+    run = tiny_run(manifest, model__objective="electra", budget__steps=2)
+    assert_trained(run_pretraining(run, [folder]), "electra", bk.ElectraPretrainer)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "sentence_objective", "packed", "model"),
     [
         ("electra", "nsp", True, bk.ElectraPretrainer),
-        *slow(
-            ("bert", "nsp", True, bk.BertPretrainer),
-            ("bert", "sop", False, bk.BertPretrainer),
-            ("mlm", "none", False, bk.BertMaskedLM),
-            ("mlm", "nsp", True, bk.BertMaskedLM),
-            ("electra", "none", False, bk.ElectraPretrainer),
-        ),
+        ("bert", "nsp", True, bk.BertPretrainer),
+        ("bert", "sop", False, bk.BertPretrainer),
+        ("mlm", "none", False, bk.BertMaskedLM),
+        ("mlm", "nsp", True, bk.BertMaskedLM),
+        ("electra", "none", False, bk.ElectraPretrainer),
     ],
 )
 def test_every_objective_trains(objective, sentence_objective, packed, model, make_records_folder, tiny_run):
     folder, manifest = make_records_folder(sentence_objective=sentence_objective, packed=packed)
-    trained = run_pretraining(tiny_run(manifest, model__objective=objective), [folder])
+    assert_trained(run_pretraining(tiny_run(manifest, model__objective=objective), [folder]), objective, model)
+
+
+def assert_trained(trained, objective, model) -> None:
+    """Assert that the model is of this class and has its metrics."""
     assert type(trained.model) is model
     assert all(math.isfinite(value) for value in trained.metrics.values())
     assert ("next_sentence_accuracy" in trained.metrics) == (objective == "bert")
     assert {"mlm_accuracy", "held_out_mlm_accuracy"} <= trained.metrics.keys()
 
 
-def test_each_phase_trains_on_its_own_records(make_records_folder, tiny_run):
+@pytest.fixture(scope="module")
+def short_and_long(make_records_folder, tiny_run):
+    """Records of two lengths, and a run with a phase on each."""
     short, long = make_records_folder(), make_records_folder(max_sequence_length=40)
     run = tiny_run(
         short[1],
@@ -44,6 +54,33 @@ def test_each_phase_trains_on_its_own_records(make_records_folder, tiny_run):
         budget__steps=10,
         phases=[{"records": 0, "share": 0.7}, {"records": 1, "share": 0.3, "batch_size": 4, "rewarm": True}],
     )
+    return short, long, run
+
+
+def test_each_phase_has_its_own_records(short_and_long, monkeypatch):
+    short, long, run = short_and_long
+    planned = []
+
+    def plan(model, phases, **_):
+        planned.append((model.encoder.config.max_sequence_length, phases))
+        raise InterruptedError
+
+    monkeypatch.setattr("bert_keras.training.pretraining.fit_phases", plan)
+    with pytest.raises(InterruptedError):
+        run_pretraining(run, [short[0], long[0]])
+    [(length, phases)] = planned
+    assert length == 40
+    assert [phase.num_steps for phase in phases] == [7, 3]
+    for phase, batch_size, (_, manifest) in zip(phases, (8, 4), (short, long), strict=True):
+        features, _ = phase.train(0).element_spec
+        assert features["token_ids"].shape == (batch_size, manifest["max_sequence_length"])
+        counts = manifest["splits"]["train"]
+        assert phase.tokens_per_step == batch_size * counts["num_tokens"] / counts["num_records"]
+
+
+@pytest.mark.slow
+def test_each_phase_trains_on_its_own_records(short_and_long):
+    short, long, run = short_and_long
     lengths = []
 
     class Lengths(keras.callbacks.Callback):

@@ -14,8 +14,10 @@ from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_ba
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.pretraining import build_model, run_pretraining
-from bert_keras.training.training_log import TensorBoardScalars
-from tests.marks import slow
+from bert_keras.training.training_log import TensorBoardScalars, TrainingLog
+
+ENOUGH = {"budget__steps": 300, "batches__batch_size": 16, "model__intermediate_dim": 64}  # to learn
+EVALUATED = [0, 120, 240, 300]  # the steps at which `trained` was evaluated
 
 
 def read_lines(trained):
@@ -29,17 +31,39 @@ def events(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def trained(records, tiny_run, events):
-    """The result of the tiny run."""
-    folder, manifest = records
-    return run_pretraining(tiny_run(manifest), [folder], listeners=[TensorBoardScalars(events)])
+def batch_options():
+    """The split, the masking and the epochs of all batches of `trained`."""
+    return []
 
 
-@pytest.mark.parametrize("jit_compile", [False, *slow("auto")])
-def test_a_run_learns_and_is_scored_on_held_out_records(jit_compile, records, tiny_run):
+@pytest.fixture(scope="module")
+def trained(records, tiny_run, events, batch_options):
+    """The result of a run that is long enough to learn, with evaluations and several steps per execution."""
     folder, manifest = records
-    enough = {"budget__steps": 300, "batches__batch_size": 16, "model__intermediate_dim": 64}
-    trained = run_pretraining(tiny_run(manifest, **enough, speed__jit_compile=jit_compile), [folder])
+
+    def note(*arguments, **settings):
+        batch_options.append((settings["split"], settings["masking"], settings["epochs"]))
+        return make_pretraining_batches(*arguments, **settings)
+
+    run = tiny_run(manifest, **ENOUGH, evaluation__every_steps=120, speed__steps_per_execution=3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bert_keras.training.pretraining.make_pretraining_batches", note)
+        return run_pretraining(run, [folder], listeners=[TensorBoardScalars(events)])
+
+
+def test_a_run_learns_and_is_scored_on_held_out_records(trained):
+    assert_learned(trained)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jit_compile", [False, "auto"])
+def test_a_run_learns_with_one_step_per_execution(jit_compile, records, tiny_run):
+    folder, manifest = records
+    assert_learned(run_pretraining(tiny_run(manifest, **ENOUGH, speed__jit_compile=jit_compile), [folder]))
+
+
+def assert_learned(trained) -> None:
+    """Assert that the loss fell and that held-out records were scored."""
     assert isinstance(trained.model, bk.BertPretrainer)
     first, *_, last = [line for line in read_lines(trained) if "loss" in line]
     assert last["step"] == 300
@@ -48,39 +72,65 @@ def test_a_run_learns_and_is_scored_on_held_out_records(jit_compile, records, ti
     assert trained.metrics["loss"] == last["loss"]
 
 
-def test_the_seed_determines_the_weights(trained, records, tiny_run):
+@pytest.fixture
+def plan(records, tiny_run, monkeypatch):
+    """Function that returns the model and the first batch of a run, without training."""
     folder, manifest = records
-    models = [trained.model, *(run_pretraining(tiny_run(manifest, seed=seed), [folder]).model for seed in (0, 1))]
+    planned = []
+
+    def fit(model, phases, **_):
+        [phase] = phases
+        [batch] = phase.train(0).take(1).as_numpy_iterator()
+        planned.append((model, batch))
+        return TrainingLog(None)
+
+    monkeypatch.setattr("bert_keras.training.pretraining.fit_phases", fit)
+
+    def make(**settings):
+        run_pretraining(tiny_run(manifest, **settings), [folder])
+        return planned.pop()
+
+    return make
+
+
+def test_the_seed_determines_the_first_weights_and_batches(plan):
+    """Micro-batches do not; tests/distribution compares trainings with them."""
+    weights, batches = [], []
+    for seed, num_micro_batches in ((0, 1), (0, 4), (1, 1)):
+        model, (x, y) = plan(seed=seed, batches__accumulation_steps=num_micro_batches)
+        assert model.accumulation_steps == num_micro_batches
+        weights.append(np.concatenate([np.ravel(variable) for variable in model.variables]))
+        batches.append(np.concatenate([np.ravel(values) for values in (*x.values(), *y.values())]))
+    for first, same, other in (weights, batches):
+        np.testing.assert_array_equal(first, same)
+        assert (first != other).any()
+
+
+@pytest.mark.slow
+def test_the_seed_determines_the_weights(records, tiny_run):
+    folder, manifest = records
+    models = [run_pretraining(tiny_run(manifest, seed=seed), [folder]).model for seed in (0, 0, 1)]
     weights = [np.concatenate([weight.numpy().ravel() for weight in model.weights]) for model in models]
     np.testing.assert_array_equal(weights[0], weights[1])
     assert (weights[0] != weights[2]).any()
 
 
-@pytest.mark.parametrize("objective", ["bert", *slow("electra")])
-def test_micro_batches_change_nothing(objective, trained, records, tiny_run):
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["bert", "electra"])
+def test_micro_batches_change_nothing(objective, records, tiny_run):
     folder, manifest = records
     run = {"model__objective": objective}
-    whole = trained if objective == "bert" else run_pretraining(tiny_run(manifest, **run), [folder])
+    whole = run_pretraining(tiny_run(manifest, **run), [folder])
     cut = run_pretraining(tiny_run(manifest, batches__accumulation_steps=4, **run), [folder])
     assert read_lines(cut)[-1]["step"] == 6 == int(cut.model.optimizer.iterations)
     for name, value in whole.metrics.items():
         assert cut.metrics[name] == pytest.approx(value, rel=1e-5), name
 
 
-def test_evaluations_follow_their_schedule_and_use_held_out_records(records, tiny_run, monkeypatch):
-    folder, manifest = records
-    calls = []
-
-    def note(*arguments, **settings):
-        calls.append((settings["split"], settings["masking"], settings["epochs"]))
-        return make_pretraining_batches(*arguments, **settings)
-
-    monkeypatch.setattr("bert_keras.training.pretraining.make_pretraining_batches", note)
-    settings = {"evaluation__every_steps": 4, "speed__steps_per_execution": 2, "budget__steps": 10}
-    trained = run_pretraining(tiny_run(manifest, **settings), [folder])
-    assert set(calls) == {("held_out", "static", None), ("train", "dynamic", None)}
-    assert [line["step"] for line in read_lines(trained) if "held_out_loss" in line] == [0, 4, 8, 10]
-    assert int(trained.model.optimizer.iterations) == 10
+def test_evaluations_follow_their_schedule_and_use_held_out_records(trained, batch_options):
+    assert set(batch_options) == {("held_out", "static", None), ("train", "dynamic", None)}
+    assert [line["step"] for line in read_lines(trained) if "held_out_loss" in line] == EVALUATED
+    assert int(trained.model.optimizer.iterations) == 300
 
 
 def test_the_records_are_identified_by_their_manifest_as_stored(records, tiny_run, tmp_path, monkeypatch):
@@ -110,16 +160,17 @@ def test_the_records_are_identified_by_their_manifest_as_stored(records, tiny_ru
 
 def test_the_first_log_line_scores_the_untrained_model(trained, records, tiny_run, story_tokenizer):
     folder, manifest = records
-    run = tiny_run(manifest)
+    run = tiny_run(manifest, **ENOUGH)
     first, *others = [line for line in read_lines(trained) if "held_out_loss" in line]
     assert first["step"] == 0
-    assert [line["step"] for line in others] == [6]
+    assert [line["step"] for line in others] == EVALUATED[1:]
     keras.utils.set_random_seed(run.seed)
     untrained = build_model(run, story_tokenizer.vocabulary_size)
-    untrained.compile("sgd")
+    untrained.compile("sgd", run_eagerly=True)
     options = {"split": "held_out", "masking": "static", "shuffle": False}
-    batches = make_pretraining_batches(folder, story_tokenizer, batch_size=8, **options)
-    scores = untrained.evaluate(batches, return_dict=True, verbose=0)
+    batches = make_pretraining_batches(folder, story_tokenizer, batch_size=16, **options)
+    num_batches = manifest["splits"]["held_out"]["num_records"] // 16
+    scores = untrained.evaluate(batches.take(num_batches), return_dict=True, verbose=0)
     assert first["held_out_mlm_loss"] == pytest.approx(scores["mlm_logits_loss"], rel=1e-5)
     assert first["held_out_mlm_accuracy"] == pytest.approx(scores["mlm_logits_accuracy"], rel=1e-5)
 
@@ -135,12 +186,12 @@ def test_pretraining_continues_from_a_checkpoint(trained, records, tiny_run, sto
     _, manifest = records
     first = trained
     bk.save(first.model, story_tokenizer, tmp_path / "first")
-    run = tiny_run(manifest, model__start_from=str(tmp_path / "first"))
+    run = tiny_run(manifest, **ENOUGH, model__start_from=str(tmp_path / "first"))
     model = build_model(run, story_tokenizer.vocabulary_size)
     for ours, theirs in zip(model.weights, first.model.weights, strict=True):
         if "seed" not in ours.path:
             np.testing.assert_array_equal(ours, theirs)
-    other = tiny_run(manifest, model__start_from=str(tmp_path / "first"), model__objective="electra")
+    other = tiny_run(manifest, **ENOUGH, model__start_from=str(tmp_path / "first"), model__objective="electra")
     with pytest.raises(InputError, match="contains a BertPretrainer; expected an ElectraPretrainer"):
         build_model(other, story_tokenizer.vocabulary_size)
     with pytest.raises(InputError, match=r"make records with its vocabulary"):
@@ -177,5 +228,5 @@ def test_tensorboard_can_read_the_events(trained, events):
     events.Reload()
     assert {"loss", "mlm_accuracy", "learning_rate", "tokens", "held_out_loss"} <= set(events.Tags()["scalars"])
     *_, loss = events.Scalars("loss")
-    assert (loss.step, loss.value) == (6, pytest.approx(trained.metrics["loss"]))
-    assert [one.step for one in events.Scalars("held_out_loss")] == [0, 6]
+    assert (loss.step, loss.value) == (300, pytest.approx(trained.metrics["loss"]))
+    assert [one.step for one in events.Scalars("held_out_loss")] == EVALUATED

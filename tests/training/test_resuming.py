@@ -9,9 +9,11 @@ import subprocess
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_keras.errors import InputError, InterruptedTrainingError
 from bert_keras.training.backups import NO_BACKUP, BackupFolder, BackupOptions, BackupWriter, TrainingState
+from bert_keras.training.fitting import Phase, fit_phases
 from bert_keras.training.resuming import BackupCallback
 from tests.training.processes import kill_at_random, start, wait_for_step
 from tests.training.train_tiny import train
@@ -42,9 +44,15 @@ def resume_from(backups: pathlib.Path, records, every_steps: int = 0, **options)
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(two_records):
-    """The report of an uninterrupted training."""
-    return train_here(two_records)
+def late_backup(tmp_path_factory):
+    """Folder with a backup of step 23 of `uninterrupted`."""
+    return tmp_path_factory.mktemp("late") / "backups"
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(two_records, late_backup):
+    """The report of an uninterrupted training; the first phase has 15 steps, the second 10."""
+    return train_here(two_records, BackupOptions(BackupFolder(late_backup), every_steps=23))
 
 
 def assert_same_end(ours: dict, theirs: dict) -> None:
@@ -99,7 +107,7 @@ def stop_after(num_steps: int, records, backups: pathlib.Path) -> None:
 
 @pytest.fixture(scope="module")
 def backups_of_a_stopped_one(two_records, tmp_path_factory):
-    """Backups of the steps 8 and 9; the first phase has 15."""
+    """Backups of the steps 8 and 9, in the first phase."""
     folder = tmp_path_factory.mktemp("stopped") / "backups"
     stop_after(9, two_records, folder)
     return folder
@@ -111,6 +119,13 @@ def copied_backups(backups_of_a_stopped_one, tmp_path):
     return shutil.copytree(backups_of_a_stopped_one, tmp_path / "backups")
 
 
+@pytest.fixture
+def copied_late_backup(uninterrupted, late_backup, tmp_path):
+    """A copy of `late_backup`."""
+    return shutil.copytree(late_backup, tmp_path / "backups")
+
+
+@pytest.mark.slow
 def test_a_stopped_training_resumes_bit_for_bit(copied_backups, two_records, uninterrupted):
     assert BackupFolder(copied_backups).steps() == [8, 9]
     again = resume_from(copied_backups, two_records)
@@ -118,9 +133,47 @@ def test_a_stopped_training_resumes_bit_for_bit(copied_backups, two_records, uni
     assert_same_end(again, uninterrupted)
 
 
+@pytest.mark.slow
 def test_a_training_stopped_late_in_its_second_phase_resumes_bit_for_bit(two_records, uninterrupted, tmp_path):
     stop_after(23, two_records, tmp_path / "backups")  # of 25: losses are logged every 7 steps, and of the last 4
     assert_same_end(resume_from(tmp_path / "backups", two_records), uninterrupted)
+
+
+def test_a_backup_late_in_the_second_phase_resumes_bit_for_bit(copied_late_backup, two_records, uninterrupted):
+    """The backup is of the uninterrupted training, which saves a training that is stopped."""
+    assert BackupFolder(copied_late_backup).steps() == [23]
+    again = resume_from(copied_late_backup, two_records)
+    assert again["num_resumed"] == 23
+    assert_same_end(again, uninterrupted)
+
+
+class Toy(keras.Model):
+    """Model with one weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = self.add_weight(shape=(), initializer="zeros")
+
+    def call(self, x):
+        return x + self.weight
+
+
+def fit_toy(backup: BackupOptions, num_steps: int, callbacks=()) -> None:
+    """Train a toy with `fit_phases`, which all trainings use."""
+    model, numbers = Toy(), tf.data.Dataset.from_tensors((np.ones((2, 1), "float32"),) * 2).repeat()
+    model.compile("sgd", "mse")
+    phase = Phase(lambda first: numbers, lambda: None, num_steps)
+    options = {"settings": {}, "data": {}, "strategy": tf.distribute.get_strategy(), "listeners": ()}
+    fit_phases(model, [phase], backup=backup, callbacks=callbacks, **options)
+
+
+def test_sigterm_stops_a_training_after_a_backup_of_its_last_step(tmp_path):
+    backups = BackupFolder(tmp_path / "backups")
+    with pytest.raises(
+        InterruptedTrainingError, match=r"training was stopped at step 9.* with resume=True to continue"
+    ):
+        fit_toy(BackupOptions(backups, every_steps=4), 20, [StopAfter(9)])
+    assert backups.steps() == [8, 9]
 
 
 @pytest.mark.slow
@@ -170,10 +223,12 @@ def test_a_damaged_backup_is_reported_and_the_previous_one_used(damage, tmp_path
     assert message in warning
 
 
-def test_a_worker_that_is_not_the_chief_writes_no_backups(two_records, tmp_path, monkeypatch):
-    monkeypatch.setattr("bert_keras.training.fitting.is_chief", lambda _: False)
-    train_here(two_records, BackupOptions(BackupFolder(tmp_path / "backups"), every_steps=4))
-    assert not (tmp_path / "backups").exists()
+def test_only_the_chief_writes_backups(tmp_path, monkeypatch):
+    for is_chief in (True, False):
+        backups = tmp_path / str(is_chief)
+        monkeypatch.setattr("bert_keras.training.fitting.is_chief", lambda _, answer=is_chief: answer)
+        fit_toy(BackupOptions(BackupFolder(backups), every_steps=2), 5)
+        assert backups.exists() == is_chief
 
 
 def test_an_unfinished_backup_is_ignored_and_removed(tmp_path):
@@ -208,8 +263,8 @@ def test_a_full_disk_loses_a_backup_but_not_the_training(small_disk, caplog):
     assert backups.newest().step == 3
 
 
-def test_a_backup_of_another_run_is_rejected(copied_backups, two_records):
-    backups = BackupFolder(copied_backups)
+def test_a_backup_of_another_run_is_rejected(copied_late_backup, two_records):
+    backups = BackupFolder(copied_late_backup)
     resumed, allowing = BackupOptions(backups, resume=True), BackupOptions(backups, resume=True, allow_changes=True)
     with pytest.raises(
         InputError,

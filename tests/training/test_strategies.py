@@ -36,6 +36,7 @@ def test_mirrored_devices_train_as_one(devices, one_device, records, tmp_path):
     assert_same_losses(mirrored, one_device)
 
 
+@pytest.mark.slow  # test_equal_gradients.py trains on two replicas, and the shares of the workers are tested below
 def test_two_workers_train_as_one(one_device, records, two_workers, tmp_path):
     chief, other = two_workers("train_tiny.py", records[0], tmp_path / "out.json", *TWENTY_STEPS)
     report = finish(chief, tmp_path / "out.json")

@@ -52,10 +52,14 @@ def find_versions(folder: pathlib.Path, engine: str | None = None, *, quantized:
 
 
 def name_model(folder: pathlib.Path) -> str:
-    """Return the name under which a folder is served: that of its `serving/models.config`, or the folder's own."""
-    config = folder / "serving" / "models.config"
-    if config.is_file() and (found := _NAME_IN_CONFIG.search(config.read_text(encoding="utf-8", errors="replace"))):
-        return found[1]
+    """Return the name under which a folder is served.
+
+    It is the name given to the export, as in `serving/models.config` or `deploy/triton/`, or the folder's own name.
+    """
+    for pattern, suffix in (("serving/models.config", ""), ("deploy/triton/*_ids/config.pbtxt", "_ids")):
+        for config in folder.glob(pattern):
+            if found := _NAME_IN_CONFIG.search(config.read_text(encoding="utf-8", errors="replace")):
+                return found[1].removesuffix(suffix)
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", folder.resolve().name).strip("-_.") or "bert"
 
 

@@ -306,8 +306,11 @@ def _describe_version(version: ServedVersion) -> dict[str, object]:
     kinds = {"classify": "classifier" if len(labels) > 1 else "reranker", "embed": "embedding"}
     kind = kinds.get(facts["task"], facts["task"])
     details = {"id2label": labels, "label2id": {label: int(number) for number, label in labels.items()}}
+    if facts["task"] == "embed":
+        details = {"pooling": facts["pooling"], "dimensions": facts["dimensions"]}
     return {
-        "model_type": {kind: details if facts["task"] != "embed" else {"dimensions": facts["dimensions"]}},
+        "model_dtype": "int8" if facts["is_quantized"] else "float32",
+        "model_type": {kind: details},
         "task": facts["task"],
         "input_names": facts["input_names"],
         "engine": facts["engine"],

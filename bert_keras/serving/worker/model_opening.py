@@ -27,10 +27,12 @@ class OpenModel(NamedTuple):
     Attributes:
         predictor: encodes and decodes.
         engine: the name of the engine.
+        is_quantized: whether the weights have 8 bits.
     """
 
     predictor: Predictor
     engine: str
+    is_quantized: bool = False
 
 
 def open_model(source: ModelSource, artifact: Artifact | None) -> OpenModel:
@@ -53,7 +55,7 @@ def open_model(source: ModelSource, artifact: Artifact | None) -> OpenModel:
         _load_tensorflow()
     instances = _choose_instances(source, artifact.engine)
     predictor = Predictor.from_artifact(artifact, threads=source.threads, instances=instances)
-    return OpenModel(predictor, artifact.engine)
+    return OpenModel(predictor, artifact.engine, is_quantized="quantized" in artifact.path.name)
 
 
 def runs_in_calling_thread(source: ModelSource, artifact: Artifact | None) -> bool:
@@ -88,8 +90,9 @@ def describe_model(model: OpenModel) -> dict[str, object]:
     """Return what the server needs to know of a model, as plain values.
 
     Keys: `task`, `problem`, `labels`, `input_names`, `max_sequence_length` of texts, `max_positions` of token ids,
-    `prompts`, `default_prompt_name`, `dimensions` of sentence vectors, `engine`, `instances`, `tokens_per_batch`,
-    `vocabulary_size`, and `signatures`: the inputs and the outputs (`TensorSpec`) of `serving_default` and of `ids`.
+    `prompts`, `default_prompt_name`, `dimensions` of sentence vectors and their `pooling`, `engine`, `is_quantized`,
+    `instances`, `tokens_per_batch`, `vocabulary_size`, and `signatures`: the inputs and the outputs (`TensorSpec`) of
+    `serving_default` and of `ids`.
     """
     predictor, task = model.predictor, model.predictor.task
     dimensions = _count_dimensions(predictor)
@@ -103,7 +106,9 @@ def describe_model(model: OpenModel) -> dict[str, object]:
         "prompts": dict(getattr(task, "prompts", {})),
         "default_prompt_name": getattr(task, "default_prompt_name", None),
         "dimensions": dimensions,
+        "pooling": getattr(task, "pooling", None),
         "engine": model.engine,
+        "is_quantized": model.is_quantized,
         "instances": predictor.engine.num_instances,
         "tokens_per_batch": predictor.engine.tokens_per_batch,
         "vocabulary_size": predictor.tokenizer.vocabulary_size,

@@ -36,7 +36,7 @@ def count_flops(product: Product) -> int:
     ("head", "batch_size"),
     slow_except(
         [(head, batch_size) for head in HEADS for batch_size in (3, 400)],  # more than one measured batch
-        quick=[("pretraining", 400)],
+        quick=[("masked_lm", 400)],
     ),
 )
 def test_measured_products_have_the_flops_of_a_training_step(head, batch_size):
@@ -59,26 +59,30 @@ def test_each_product_is_measured_once():
     assert 1e8 < machine.bytes_per_second < 1e13
 
 
+@pytest.fixture(scope="module")
+def training():
+    """The traced training step of a tiny classifier."""
+    config = bk.BertConfig.from_preset("tiny", vocabulary_size=90)
+    return TrainingMemory(add_head(bk.BertEncoder(config), "classification", 3))
+
+
 @pytest.mark.parametrize(("batch_size", "num_measured"), [(3, 3), (400, 4096 // 12)])
-def test_measured_batches_have_at_most_4096_tokens(batch_size, num_measured):
-    model = add_head(bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=90)), "classification", 3)
+def test_measured_batches_have_at_most_4096_tokens(batch_size, num_measured, training):
     machine = CountingMachine()
-    StepTime(TrainingMemory(model), machine).measure_products(BatchShape(batch_size, 12, 1))
+    StepTime(training, machine).measure_products(BatchShape(batch_size, 12, 1))
     shapes = [product.shapes[0] for product in machine.products if product.kind == "BatchMatMulV2"]
     assert {batch_size for batch_size, *_ in shapes} == {num_measured}
 
 
-def test_micro_batches_share_one_optimizer_update():
-    model = add_head(bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=90)), "classification", 3)
-    time, shape = StepTime(TrainingMemory(model), CountingMachine()), BatchShape(8, 64, 1)
+def test_micro_batches_share_one_optimizer_update(training):
+    time, shape = StepTime(training, CountingMachine()), BatchShape(8, 64, 1)
     one, two, three = (time.estimate(shape, number) for number in (1, 2, 3))
     assert one < two
     assert two - one == pytest.approx(three - two)
     assert two < 2 * one
 
 
-def test_a_step_takes_longer_than_its_products():
-    model = add_head(bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=90)), "classification", 3)
-    time = StepTime(TrainingMemory(model), CountingMachine(bytes_per_second=1e9))
+def test_a_step_takes_longer_than_its_products(training):
+    time = StepTime(training, CountingMachine(bytes_per_second=1e9))
     small, large = (BatchShape(batch_size, 64, 1) for batch_size in (2, 64))
     assert time.measure_products(small) < time.estimate(small) < time.estimate(large)

@@ -32,10 +32,14 @@ def tokenizer():
 
 @pytest.fixture(scope="session")
 def inspect_tiny(make, tokenizer):
-    """A function that inspects a tiny model of a kind."""
+    """A function that inspects a tiny model of a kind, and caches the inspection, which is immutable."""
+    inspections = {}
 
     def inspect_model(kind, *texts, changes=None, **options):
-        return bk.inspect(make(kind, **(changes or {})), *texts, tokenizer=tokenizer, **options)
+        key = (kind, texts, *(changes or {}).items(), *options.items())
+        if key not in inspections:
+            inspections[key] = bk.inspect(make(kind, **(changes or {})), *texts, tokenizer=tokenizer, **options)
+        return inspections[key]
 
     return inspect_model
 

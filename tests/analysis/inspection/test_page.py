@@ -22,6 +22,7 @@ from bert_keras.analysis.inspection.page.page_data import (
 )
 from bert_keras.analysis.inspection.page.prediction_sections import mark_items
 from bert_keras.figures import FigureSection, create_figure
+from tests.marks import slow_except
 
 TEXT = "The cats sat on a mat."
 ODD = '</script><script>alert(1)</script> <b> "cat" \' & \u2028 $'
@@ -85,7 +86,10 @@ def test_only_the_own_script_and_style_of_the_page_may_run(page):
     assert not any("style" in attributes for _, attributes in Elements(page).elements)  # the policy forbids them
 
 
-@pytest.mark.parametrize("kind", ["encoder", "masked_lm", "classifier", "token_classifier", "electra"])
+@pytest.mark.parametrize(
+    "kind",
+    slow_except(["encoder", "masked_lm", "classifier", "token_classifier", "electra"], quick=["token_classifier"]),
+)
 def test_no_text_becomes_markup(inspect_tiny, kind):
     changes = {"max_sequence_length": 60}
     plain, odd = (Elements(inspect_tiny(kind, text, changes=changes).to_html()) for text in ("cat", ODD))
@@ -137,6 +141,7 @@ def test_a_page_states_that_it_shows_fewer_tokens(inspect_tiny, monkeypatch):
     assert data["length"] == len(data["tokens"]) == 10
 
 
+@pytest.mark.slow
 def test_a_page_of_a_real_sentence_is_under_a_quarter_of_a_megabyte(minilm):
     import bert_keras as bk
 
@@ -201,6 +206,7 @@ def test_elements_have_names_for_screen_readers(inspect_tiny):
     assert len(elements.find("h1")) == 1
 
 
+@pytest.mark.slow
 def test_a_browser_draws_the_charts(inspect_tiny, tmp_path):
     if (browser := shutil.which("chromium")) is None:
         pytest.skip("chromium is not installed")

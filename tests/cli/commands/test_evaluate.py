@@ -13,11 +13,13 @@ from bert_keras.cli.options.task_options import format_scores
 from bert_keras.pipelines.records import TokenizerSpec, write_records
 from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.tasks import predictor
+from tests.cli.conftest import tiny_encoder
+from tests.marks import slow_except
 
 NUM_HELD_OUT = {"classify": 9, "tag": 9, "answer": 6, "embed": 8}
 
 
-@pytest.mark.parametrize("task", NUM_HELD_OUT)
+@pytest.mark.parametrize("task", slow_except(NUM_HELD_OUT, quick=["classify"]))
 def test_scores_of_the_held_out_file_equal_those_of_training(task, tuned, monkeypatch, capsys):
     monkeypatch.setattr(predictor, "EXAMPLES_PER_CHUNK", 2)  # other batches would change the last digits
     done = tuned(task)
@@ -150,15 +152,23 @@ def records_of_both_casings(tokenizer, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def masked_lm(tokenizer, tmp_path_factory):
+    """Folder of a masked LM with one layer."""
+    folder = tmp_path_factory.mktemp("masked") / "masked_lm"
+    config = tiny_encoder(tokenizer, num_layers=1).config
+    bk.save(bk.BertMaskedLM(bk.BertEncoder(config, pooler=False)), tokenizer, folder)
+    return folder
+
+
 @pytest.fixture
-def workplace(tmp_path, checkpoint, tokenizer, tuned, records_of_both_casings, monkeypatch):
+def workplace(tmp_path, checkpoint, masked_lm, untrained, records_of_both_casings, monkeypatch):
     """Folder with checkpoints, and with good and bad files."""
     (tmp_path / "encoder").symlink_to(checkpoint)
+    (tmp_path / "masked_lm").symlink_to(masked_lm)
     for task in ("classify", "tag"):
-        (tmp_path / task).symlink_to(tuned(task).out)
-        shutil.copy(tuned(task).dev, tmp_path / f"dev{tuned(task).dev.suffix}")
-    model = bk.BertMaskedLM(bk.BertEncoder(bk.load(checkpoint).config, pooler=False))
-    bk.save(model, tokenizer, tmp_path / "masked_lm")
+        (tmp_path / task).symlink_to(untrained(task).out)
+        shutil.copy(untrained(task).dev, tmp_path / f"dev{untrained(task).dev.suffix}")
     for path in records_of_both_casings.iterdir():
         (tmp_path / path.name).symlink_to(path)
     (tmp_path / "full").mkdir()
@@ -212,8 +222,8 @@ def test_missing_matplotlib_is_reported_before_any_work(workplace, monkeypatch, 
     assert not (workplace / "plot.png").exists()
 
 
-def test_prompt_is_prepended_to_each_evaluated_text(tuned, tmp_path, capsys):
-    done = tuned("embed")
+def test_prompt_is_prepended_to_each_evaluated_text(untrained, tmp_path, capsys):
+    done = untrained("embed")
     folder = shutil.copytree(done.out, tmp_path / "with_prompts")
     prompts = {"prompts": {"query": "every red ", "none": ""}, "default_prompt_name": "query"}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))

@@ -9,8 +9,26 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.cli.main import main
+from tests.marks import slow, slow_except
 
-TASKS = ("classify", "tag", "answer", "embed")
+TASKS = slow_except(("classify", "tag", "answer", "embed"), quick=["classify"])
+
+
+class PlannedError(Exception):
+    """Raised in place of the training."""
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    """Task and examples (task, train, dev) of each training; `PlannedError` ends the training before it starts."""
+    trainings = []
+
+    def plan(task, checkpoint, train, dev, *_, **__):
+        trainings.append((task, train, dev))
+        raise PlannedError
+
+    monkeypatch.setattr("bert_keras.training.finetuning_to_folder.run_finetuning", plan)
+    return trainings
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -27,10 +45,10 @@ def test_folder_contains_model_task_and_history(task, tuned):
     )
 
 
-def test_labels_come_from_the_training_file_in_order(tuned):
-    classes, tags = (json.loads((tuned(task).out / "config.json").read_text()) for task in ("classify", "tag"))
-    assert classes["id2label"] == {"0": "cat", "1": "dog"}
-    assert tags["id2label"] == {"0": "O", "1": "B-PET", "2": "I-PET"}
+@pytest.mark.parametrize(("task", "labels"), [("classify", ("cat", "dog")), *slow(("tag", ("O", "B-PET", "I-PET")))])
+def test_labels_come_from_the_training_file_in_order(task, labels, tuned):
+    config = json.loads((tuned(task).out / "config.json").read_text())
+    assert config["id2label"] == {str(number): label for number, label in enumerate(labels)}
 
 
 def test_confusion_matrix_is_drawn(tuned):
@@ -94,20 +112,18 @@ def test_resolved_settings_and_one_line_per_epoch_are_printed(tuned):
     assert [row.split()[0] for row in table[1:]] == ["1", "2"]
 
 
-def test_window_overlap_is_proportional_to_the_sequence_length(tuned):
-    # for 19 tokens: a quarter for tags, as 32 of 128; a third for answers, as 128 of 384
-    assert "at most 19 tokens, longer texts split into windows that overlap by 4\n" in tuned("tag").stderr
-    assert "at most 19 tokens, longer texts split into windows that overlap by 6\n" in tuned("answer").stderr
+# for 19 tokens: a quarter for tags, as 32 of 128; a third for answers, as 128 of 384
+@pytest.mark.parametrize(("task", "overlap"), [("tag", 4), ("answer", 6)])
+def test_window_overlap_is_proportional_to_the_sequence_length(task, overlap, checkpoint, task_files, planned, capsys):
+    train, dev = map(str, task_files(task))
+    with pytest.raises(PlannedError):
+        main(["finetune", str(checkpoint), "out", "--task", task, "--train", train, "--dev", dev])
+    assert f"at most 19 tokens, longer texts split into windows that overlap by {overlap}\n" in capsys.readouterr().err
+    assert planned[0][0].window_overlap == overlap
 
 
-def test_embedder_keeps_its_pooling(tuned, tmp_path, monkeypatch):
-    class PlannedError(Exception):
-        pass
-
-    def plan(task, *_, **__):
-        raise PlannedError(task.pooling, task.normalize)
-
-    done = tuned("embed")
+def test_embedder_keeps_its_pooling(untrained, planned, tmp_path):
+    done = untrained("embed")
     out = shutil.copytree(done.out, tmp_path / "out")
     config = json.loads((out / "config.json").read_text())
     del config["bert_keras"]  # otherwise the folder is not one of sentence-transformers
@@ -115,27 +131,20 @@ def test_embedder_keeps_its_pooling(tuned, tmp_path, monkeypatch):
     (out / "1_Pooling/config.json").write_text('{"pooling_mode_cls_token": true}')
     modules = json.loads((out / "modules.json").read_text())
     (out / "modules.json").write_text(json.dumps([one for one in modules if "Normalize" not in one["type"]]))
-    monkeypatch.setattr("bert_keras.training.finetuning_to_folder.run_finetuning", plan)
     options = ["--task", "embed", "--train", str(done.train), "--dev", str(done.dev)]
     for folder, expected in ((done.out, ("mean", True)), (out, ("cls", False))):
-        with pytest.raises(PlannedError) as planned:
+        with pytest.raises(PlannedError):
             main(["finetune", str(folder), str(tmp_path / "new"), *options])
-        assert planned.value.args == expected
+        task, *_ = planned[-1]
+        assert (task.pooling, task.normalize) == expected
 
 
-def test_prompt_used_in_training_becomes_the_default(tuned, tmp_path, monkeypatch, capsys):
-    class PlannedError(Exception):
-        pass
-
-    def plan(task, *_, **__):
-        raise PlannedError(task.prompt_text, task.default_prompt_name, task.head_arguments()["prompts"])
-
-    done = tuned("embed")
+def test_prompt_used_in_training_becomes_the_default(untrained, planned, tmp_path, capsys):
+    done = untrained("embed")
     folder = shutil.copytree(done.out, tmp_path / "with_prompts")
     prompts = {"query": "every ", "passage": "a dog "}
     settings = {"prompts": prompts, "default_prompt_name": "passage", "similarity_fn_name": "dot"}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
-    monkeypatch.setattr("bert_keras.training.finetuning_to_folder.run_finetuning", plan)
     command = ["finetune", str(folder), str(tmp_path / "new"), "--task", "embed"]
     command += ["--train", str(done.train), "--dev", str(done.dev)]
     for options, expected in (
@@ -143,14 +152,16 @@ def test_prompt_used_in_training_becomes_the_default(tuned, tmp_path, monkeypatc
         (["--prompt", "query"], ("every ", "query", prompts)),
         (["--prompt", ""], ("", None, prompts)),
     ):
-        with pytest.raises(PlannedError) as planned:
+        with pytest.raises(PlannedError):
             main([*command, *options])
-        assert planned.value.args == expected
+        task, *_ = planned[-1]
+        assert (task.prompt_text, task.default_prompt_name, task.head_arguments()["prompts"]) == expected
         assert ("before each text" in capsys.readouterr().err) == bool(expected[0])
     assert main([*command, "--prompt", "qery"]) == 2
     assert "there is no prompt 'qery'; expected one of query, passage" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_sentence_transformers_gets_the_maximum_sequence_length(tuned):
     limits = json.loads((tuned("embed").out / "sentence_bert_config.json").read_text())
     assert limits["max_seq_length"] == 19
@@ -173,14 +184,16 @@ def test_transformers_loads_the_folder_and_makes_the_same_predictions(tuned, cap
     )
 
 
-def test_result_lists_the_main_scores_and_the_epoch(workplace, capsys):
-    command = ["finetune", "checkpoint", "out", "--train", "dev.csv", "--dev", "dev.csv", "--batch-size", "4"]
-    options = ["--epochs", "1", "--accumulation-steps", "2", "--weight-decay", "0.1", "--class-weights", "balanced"]
-    assert main([*command, *options, "--keep-last", "--max-sequence-length", "9"]) == 0
+WITH_OPTIONS = (
+    "finetune shallow out --train dev.csv --dev dev.csv --batch-size 4 --epochs 1 --accumulation-steps 2 "
+    "--weight-decay 0.1 --class-weights balanced --keep-last --max-sequence-length 9"
+).split()
+
+
+def test_resolved_settings_are_printed_before_the_training(workplace, planned, capsys):
+    with pytest.raises(PlannedError):
+        main(WITH_OPTIONS)
     printed = capsys.readouterr()
-    assert re.fullmatch(
-        r"wrote out: accuracy \S+, macro_f1 \S+, matthews \S+ on 9 held-out examples \(epoch 1 of 1\)\n", printed.out
-    )
     for line in (
         "dev            dev.csv (9 examples), the same file as --train: the scores will be too high",
         "sequences      at most 9 tokens, longer texts truncated",
@@ -190,17 +203,28 @@ def test_result_lists_the_main_scores_and_the_epoch(workplace, capsys):
         "weight decay   0.1",
     ):
         assert f"\n  {line}\n" in printed.err
+    assert planned[0][0].settings()["class_weights"] == "balanced"
+
+
+@pytest.mark.slow
+def test_result_lists_the_main_scores_and_the_epoch(workplace, capsys):
+    assert main(WITH_OPTIONS) == 0
+    assert re.fullmatch(
+        r"wrote out: accuracy \S+, macro_f1 \S+, matthews \S+ on 9 held-out examples \(epoch 1 of 1\)\n",
+        capsys.readouterr().out,
+    )
     assert json.loads((workplace / "out/config.json").read_text())["bert_keras"]["task"]["class_weights"] == "balanced"
 
 
 def test_fine_tuning_resumes_only_with_the_same_settings(workplace, monkeypatch, capsys):
+    """Also tests the result that is printed without `--json`."""
     import bert_keras.checkpoints.saving as folder
 
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    command = ["finetune", "checkpoint", "out", "--train", "train.csv", "--dev", "dev.csv", "--batch-size", "8"]
-    command += ["--epochs", "2", "--backup-every", "1"]
+    command = ["finetune", "shallow", "out", "--train", "train.csv", "--dev", "dev.csv", "--batch-size", "8"]
+    command += ["--epochs", "2", "--backup-every", "1", "--class-weights", "balanced"]
     with monkeypatch.context() as patched:
         patched.setattr(folder, "write_json", fail)
         assert main(command) == 2
@@ -215,17 +239,51 @@ def test_fine_tuning_resumes_only_with_the_same_settings(workplace, monkeypatch,
     assert not (workplace / "out").exists()
 
     assert main([*command, "--resume"]) == 0
-    assert "\n  resuming from step 5\n" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert "\n  resuming from step 5\n" in printed.err
+    assert re.fullmatch(
+        r"wrote out: accuracy \S+, macro_f1 \S+, matthews \S+ on 9 held-out examples \(epoch \d of 2\)\n", printed.out
+    )
+    assert json.loads((workplace / "out/config.json").read_text())["bert_keras"]["task"]["class_weights"] == "balanced"
     assert sorted(path.name for path in workplace.iterdir() if "out" in path.name) == ["out"]
 
 
-def test_dev_share_holds_out_examples_and_skips_and_warnings_are_reported(workplace, capsys):
-    """One run tests a semicolon-separated file without --dev, with a bad line and labels that differ in case."""
+def test_dev_share_holds_out_examples_and_reports_bad_lines(workplace, planned, capsys):
+    """One run tests a semicolon-separated file without --dev, with a bad line."""
+    options = write_odd_examples(workplace)
+    with pytest.raises(PlannedError):
+        main(["finetune", "shallow", "out", "--train", "all.csv", *options])
+    check_printed_examples(capsys.readouterr().err)
+    [(_, train, dev)] = planned
+    assert (len(train), len(dev)) == (31, 8)
+
+
+HELD_OUT = "8 examples of all.csv: 0.2 of the texts held out with seed 3, each class in proportion"
+
+
+def write_odd_examples(folder):
+    """Write examples with a bad line and labels that differ in case; return the options that they need."""
     dogs = ["dog"] * 10 + ["Dog"] * 10
     rows = "".join(f"the cat sat on mat, {number};cat\na dog ran {number};{dog}\n" for number, dog in enumerate(dogs))
-    (workplace / "all.csv").write_text("text;label\n" + rows.replace("cat\n", "cat;\n", 1), encoding="utf-8")
-    options = ["--dev-share", "0.2", "--on-error", "skip", "--epochs", "1", "--batch-size", "16", "--seed", "3"]
-    assert main(["finetune", "checkpoint", "out", "--train", "all.csv", *options, "--json"]) == 0
+    (folder / "all.csv").write_text("text;label\n" + rows.replace("cat\n", "cat;\n", 1), encoding="utf-8")
+    return ["--dev-share", "0.2", "--on-error", "skip", "--epochs", "1", "--batch-size", "16", "--seed", "3"]
+
+
+def check_printed_examples(printed):
+    for line in (
+        "train          all.csv (31 examples)",
+        f"dev            {HELD_OUT}",
+        "skipped        1 of 40 examples is bad: all.csv, line 2: the row has 3 fields but there are 2 columns; "
+        "expected the same: quote fields that contain a semicolon",
+        "delimiter      semicolon",
+    ):
+        assert f"\n  {line}\n" in printed
+
+
+@pytest.mark.slow
+def test_skips_and_warnings_are_in_the_result(workplace, capsys):
+    options = write_odd_examples(workplace)
+    assert main(["finetune", "shallow", "out", "--train", "all.csv", *options, "--json"]) == 0
     printed = capsys.readouterr()
     held_out = {"share": 0.2, "seed": 3, "unit": "texts", "is_stratified": True, "examples": 8}
     metrics = json.loads((workplace / "out/metrics.json").read_text())
@@ -236,16 +294,8 @@ def test_dev_share_holds_out_examples_and_skips_and_warnings_are_reported(workpl
     warning += "are one class"
     assert json.loads(printed.out) == {"out": "out", **metrics, "warnings": [warning]}
     assert f"\nwarning: {warning}\n" in printed.err
-    description = "8 examples of all.csv: 0.2 of the texts held out with seed 3, each class in proportion"
-    for line in (
-        "train          all.csv (31 examples)",
-        f"dev            {description}",
-        "skipped        1 of 40 examples is bad: all.csv, line 2: the row has 3 fields but there are 2 columns; "
-        "expected the same: quote fields that contain a semicolon",
-        "delimiter      semicolon",
-    ):
-        assert f"\n  {line}\n" in printed.err
-    assert f"- dev: {description}" in (workplace / "out/README.md").read_text().splitlines()
+    check_printed_examples(printed.err)
+    assert f"- dev: {HELD_OUT}" in (workplace / "out/README.md").read_text().splitlines()
 
 
 FAULTS = {
@@ -380,9 +430,10 @@ FAULTS = {
 
 
 @pytest.fixture
-def workplace(tmp_path, checkpoint, task_files, monkeypatch):
-    """Folder with a checkpoint, and with good and bad files."""
+def workplace(tmp_path, checkpoint, shallow_checkpoint, task_files, monkeypatch):
+    """Folder with two checkpoints, and with good and bad files."""
     (tmp_path / "checkpoint").symlink_to(checkpoint)
+    (tmp_path / "shallow").symlink_to(shallow_checkpoint)
     shutil.copytree(checkpoint, tmp_path / "bare")
     for name in ("vocab.txt", "tokenizer.json", "SHA256SUMS"):
         (tmp_path / "bare" / name).unlink()

@@ -14,8 +14,8 @@ from bert_keras.errors import InputError
 DOCS = pathlib.Path(__file__).parents[3] / "docs/guide/finetuning.md"
 
 
-def test_docs_example_has_the_scores_of_the_commands(checkpoint, tmp_path, monkeypatch, capsys):
-    (tmp_path / "checkpoint").symlink_to(checkpoint)
+def test_docs_example_has_the_scores_of_the_commands(shallow_checkpoint, tmp_path, monkeypatch, capsys):
+    (tmp_path / "checkpoint").symlink_to(shallow_checkpoint)
     monkeypatch.chdir(tmp_path)
     [code] = re.findall(r"^```python\n(.*?)^```$", DOCS.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     names = {"__name__": "docs"}
@@ -93,9 +93,9 @@ def test_bad_input_raises_input_error_and_writes_nothing(fault, checkpoint, tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["full"]
 
 
-def test_fixes_suggested_in_python_name_arguments_instead_of_options(checkpoint, tuned):
+def test_fixes_suggested_in_python_name_arguments_instead_of_options(checkpoint, untrained):
     with pytest.raises(InputError, match=r"correct them, or skip them with on_error='skip'$"):
-        bk.evaluate(tuned("classify").out, [("", "cat"), ("", "dog")])
+        bk.evaluate(untrained("classify").out, [("", "cat"), ("", "dog")])
     with pytest.raises(InputError, match=r"correct them, or skip them with on_error='skip'$"):
         bk.finetune(checkpoint, train=[("", "cat"), ("", "dog")])
     with pytest.raises(InputError, match=r"with label_column=, .* problem='regression', or name .* with dev=$"):
@@ -104,17 +104,18 @@ def test_fixes_suggested_in_python_name_arguments_instead_of_options(checkpoint,
         bk.finetune(checkpoint, train=[{"prose": "a", "label": "x"}])
 
 
-def test_evaluate_counts_bad_examples(tuned):
+def test_evaluate_counts_bad_examples(untrained):
     with pytest.raises(
         InputError, match=r"^2 of 3 examples are bad: data\[1\]: .*; data\[2\]: the label 'bird' is not one"
     ):
-        bk.evaluate(tuned("classify").out, [("the cat", "cat"), ("", "dog"), ("a bird", "bird")])
-    scores = bk.evaluate(tuned("classify").out, [("the cat", "cat"), ("", "dog")], on_error="skip")
+        bk.evaluate(untrained("classify").out, [("the cat", "cat"), ("", "dog"), ("a bird", "bird")])
+    scores = bk.evaluate(untrained("classify").out, [("the cat", "cat"), ("", "dog")], on_error="skip")
     assert scores["accuracy"] in (0.0, 1.0)
 
 
-def test_evaluate_accepts_a_prompt_name_like_the_command(tuned, tmp_path, capsys):
-    done = tuned("embed")
+@pytest.mark.slow
+def test_evaluate_accepts_a_prompt_name_like_the_command(untrained, tmp_path, capsys):
+    done = untrained("embed")
     folder = shutil.copytree(done.out, tmp_path / "with_prompts")
     (folder / "config_sentence_transformers.json").write_text(json.dumps({"prompts": {"query": "every red "}}))
     scores = {}
@@ -147,8 +148,8 @@ EVALUATE_FAULTS = {
 
 
 @pytest.mark.parametrize("fault", EVALUATE_FAULTS)
-def test_options_of_evaluate_are_checked_before_the_model_is_built(fault, tuned, monkeypatch):
+def test_options_of_evaluate_are_checked_before_the_model_is_built(fault, untrained, monkeypatch):
     settings, message = EVALUATE_FAULTS[fault]
     monkeypatch.setattr("bert_keras.checkpoints.loading.load", None)
     with pytest.raises(InputError, match=message):
-        bk.evaluate(tuned("classify").out, [("the cat", "cat")], **settings)
+        bk.evaluate(untrained("classify").out, [("the cat", "cat")], **settings)

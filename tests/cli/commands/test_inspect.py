@@ -9,6 +9,7 @@ import bert_keras as bk
 from bert_keras.cli.main import main
 from bert_keras.staging import LISTING
 from tests.cli.conftest import tiny_encoder
+from tests.marks import slow_except
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +65,10 @@ def test_training_option_plots_the_training_curves(tuning, tmp_path, capsys, fak
     assert result["scores"]["accuracy"] == json.loads(tuning.stdout)["accuracy"]
 
 
-@pytest.mark.parametrize("task", ["classify", "tag", "answer", "embed"])
-def test_models_of_every_task_can_be_inspected(tuned, tmp_path, capsys, task):
+@pytest.mark.parametrize("task", slow_except(["classify", "tag", "answer", "embed"], quick=["answer"]))
+def test_models_of_every_task_can_be_inspected(untrained, tmp_path, capsys, task):
     second = [] if task in ("classify", "tag") else ["the dog ran ."]
-    status, printed = run(capsys, tuned(task).out, "the cat", *second, "--out", tmp_path / "out", "--no-pictures")
+    status, printed = run(capsys, untrained(task).out, "the cat", *second, "--out", tmp_path / "out", "--no-pictures")
     assert status == 0, printed.err
     assert '<section id="prediction">' in (tmp_path / "out/index.html").read_text(encoding="utf-8")
 

@@ -11,6 +11,23 @@ from bert_keras.cli.main import main
 
 
 def test_tables_list_parameters_flops_and_steps(capsys):
+    assert main("plan tiny --quick --steps".split()) == 0
+    tables = (table.split("\n") for table in capsys.readouterr().out.strip().split("\n\n"))
+    parameters, (batch, *flops), files, steps = tables
+    assert parameters[-1].split() == ["total", "4,385,920"]
+    assert parameters[1].split() == ["token", "embeddings", "3,906,816", "89.1%", "1"]
+    assert batch == "batch size 1, 128 tokens per sequence"
+    assert flops[0].split() == ["FLOPs", "first", "block", "forward"]
+    assert flops[1].split() == ["QKV", "12,582,912", "25,165,824"]
+    assert files[1].split() == ["checkpoint", "(safetensors)", "17.5"]
+    assert len(steps) == 1 + 6 + 20 + 2  # the two blocks are identical, so one is listed
+    assert (
+        steps[14].split() == "block_0-1/attention scores Q K^T (1, 2, 128, 64) (1, 2, 64, 128) (1, 2, 128, 128)".split()
+    )
+
+
+@pytest.mark.slow
+def test_tables_of_base(capsys):
     assert main("plan base --quick --steps".split()) == 0
     tables = (table.split("\n") for table in capsys.readouterr().out.strip().split("\n\n"))
     parameters, (batch, *flops), files, steps = tables
@@ -27,6 +44,7 @@ def test_tables_list_parameters_flops_and_steps(capsys):
     )
 
 
+@pytest.mark.slow
 def test_blocks_that_differ_are_listed_separately(capsys):
     assert main("plan mini --head masked_lm --length 20 --quick --steps".split()) == 0
     *_, steps = capsys.readouterr().out.split("\n\n")

@@ -56,7 +56,7 @@ def small_chunks(monkeypatch):
 
 
 @pytest.fixture
-def workplace(tmp_path, checkpoint, tuned, monkeypatch):
+def workplace(tmp_path, checkpoint, untrained, monkeypatch):
     """Function that returns a folder with checkpoints of the given tasks."""
     (tmp_path / "encoder").symlink_to(checkpoint)
     monkeypatch.chdir(tmp_path)
@@ -64,28 +64,28 @@ def workplace(tmp_path, checkpoint, tuned, monkeypatch):
 
 
 @pytest.fixture
-def predict(tuned, capsys):
+def predict(untrained, capsys):
     """Function that runs `predict` and returns its JSON lines and its standard error."""
 
     def run(task, *arguments, status=0):
-        assert main(["predict", str(tuned(task).out), *map(str, arguments)]) == status
+        assert main(["predict", str(untrained(task).out), *map(str, arguments)]) == status
         printed = capsys.readouterr()
         return [json.loads(line) for line in printed.out.splitlines()], printed.err
 
     return run
 
 
-def predict_in_python(tuned, task, texts):
+def predict_in_python(untrained, task, texts):
     """Return the predictions of the Python API for each text separately."""
-    ask = bk.Predictor.from_checkpoint(tuned(task).out)
+    ask = bk.Predictor.from_checkpoint(untrained(task).out)
     return [ask([text])[0] for text in texts]
 
 
-def test_predictions_keep_the_order_of_the_texts_across_chunks(small_chunks, tuned, predict, set_stdin):
+def test_predictions_keep_the_order_of_the_texts_across_chunks(small_chunks, untrained, predict, set_stdin):
     set_stdin("\n".join(TEXTS))
     lines, stderr = predict("classify")
     assert [line["line"] for line in lines] == [1, 2, 3, 4, 5]
-    for line, expected in zip(lines, predict_in_python(tuned, "classify", TEXTS), strict=True):
+    for line, expected in zip(lines, predict_in_python(untrained, "classify", TEXTS), strict=True):
         assert list(line) == ["line", "label", "probability"]
         assert line["label"] == expected["label"]
         # measured: 3.5e-7; rounding to six digits adds up to 5e-7
@@ -94,13 +94,13 @@ def test_predictions_keep_the_order_of_the_texts_across_chunks(small_chunks, tun
         "the predictions are too similar for a meaningful test"
     )
     assert stderr.startswith(
-        f"bert-keras predict\n  checkpoint  {tuned('classify').out}\n  task        classify, single"
+        f"bert-keras predict\n  checkpoint  {untrained('classify').out}\n  task        classify, single"
     )
     assert "  file        standard input\n" in stderr
     assert stderr.endswith("\n5 answers\n")
 
 
-def test_predictions_do_not_depend_on_the_file_format(tuned, predict, tmp_path):
+def test_predictions_do_not_depend_on_the_file_format(untrained, predict, tmp_path):
     texts = [text for text in TEXTS if "," not in text]
     contents = {
         "texts.txt": "\n".join(texts),
@@ -119,18 +119,18 @@ def test_predictions_do_not_depend_on_the_file_format(tuned, predict, tmp_path):
     assert predictions == [predictions[0]] * len(contents)
 
 
-def test_quoted_text_is_accepted(tuned, predict):
+def test_quoted_text_is_accepted(untrained, predict):
     [line], stderr = predict("classify", TEXTS[1])
-    [expected] = predict_in_python(tuned, "classify", [TEXTS[1]])
+    [expected] = predict_in_python(untrained, "classify", [TEXTS[1]])
     assert line == {"label": expected["label"], "probability": pytest.approx(expected["probability"], abs=1e-6)}
     assert f"\n  text        {TEXTS[1]}\n" in stderr
     assert stderr.endswith("\n1 answer\n")
 
 
-def test_two_quoted_texts_are_a_pair(tuned, predict):
+def test_two_quoted_texts_are_a_pair(untrained, predict):
     question, context = "and the cat", "the cat sat on a mat ."
     [line], stderr = predict("answer", question, context)
-    [expected] = bk.Predictor.from_checkpoint(tuned("answer").out)([(question, context)])
+    [expected] = bk.Predictor.from_checkpoint(untrained("answer").out)([(question, context)])
     assert line["answer"] == expected["answer"]
     assert f"\n  text        {question} + {context}\n" in stderr
     _, stderr = predict("tag", question, context, status=2)
@@ -173,7 +173,7 @@ def test_top_lists_the_best_classes(predict, set_stdin):
     assert all(one["probability"] == round(one["probability"], 6) for one in line["best"])
 
 
-def test_entities_have_their_original_text_and_position(small_chunks, tuned, predict, set_stdin):
+def test_entities_have_their_original_text_and_position(small_chunks, untrained, predict, set_stdin):
     set_stdin("\n".join(TEXTS))
     lines, _ = predict("tag")
     found = 0
@@ -187,19 +187,19 @@ def test_entities_have_their_original_text_and_position(small_chunks, tuned, pre
     assert found, "no entities were predicted"
 
 
-def test_word_columns_are_accepted_with_or_without_tags(tuned, predict, tmp_path):
+def test_word_columns_are_accepted_with_or_without_tags(untrained, predict, tmp_path):
     (tmp_path / "words.conll").write_text("the\nred\ncat\n\na\ndog\n")
     lines, _ = predict("tag", tmp_path / "words.conll")
     assert [(line["line"], len(line["tags"])) for line in lines] == [(1, 3), (5, 2)]
-    tagged, _ = predict("tag", tuned("tag").dev)
+    tagged, _ = predict("tag", untrained("tag").dev)
     assert [len(line["tags"]) for line in tagged] == [4, 4, 2] * 3
 
 
-def test_answers_have_the_ids_of_their_questions(small_chunks, tuned, predict):
-    lines, _ = predict("answer", tuned("answer").dev, "--top", "2")
+def test_answers_have_the_ids_of_their_questions(small_chunks, untrained, predict):
+    lines, _ = predict("answer", untrained("answer").dev, "--top", "2")
     assert [line["id"] for line in lines] == ["q0", "q1", "q2", "q3", "q4", "q5"]
     contexts = [
-        paragraph["context"] for paragraph in json.loads(tuned("answer").dev.read_text())["data"][0]["paragraphs"]
+        paragraph["context"] for paragraph in json.loads(untrained("answer").dev.read_text())["data"][0]["paragraphs"]
     ]
     for line, context in zip(lines, contexts, strict=True):
         assert list(line) == ["id", "answer", "start", "end", "probability", "score", "null_score", "best"]
@@ -208,13 +208,13 @@ def test_answers_have_the_ids_of_their_questions(small_chunks, tuned, predict):
         assert line["score"] == round(line["score"], 6)
 
 
-def test_vectors_and_similarities_are_rounded_and_complete(tuned, predict, set_stdin, tmp_path):
+def test_vectors_and_similarities_are_rounded_and_complete(untrained, predict, set_stdin, tmp_path):
     set_stdin("the cat\na dog")
     lines, _ = predict("embed")
-    for line, expected in zip(lines, predict_in_python(tuned, "embed", ["the cat", "a dog"]), strict=True):
+    for line, expected in zip(lines, predict_in_python(untrained, "embed", ["the cat", "a dog"]), strict=True):
         assert line["embedding"] == pytest.approx(expected["embedding"], abs=1e-6)
         assert all(value == round(value, 6) for value in line["embedding"])
-    pairs, _ = predict("embed", tuned("embed").dev)
+    pairs, _ = predict("embed", untrained("embed").dev)
     assert [list(line) for line in pairs] == [["line", "cosine"]] * 8
 
 
@@ -269,9 +269,9 @@ def test_output_file_is_complete_or_missing(small_chunks, predict, capsys, workp
     assert len((workplace / "out.jsonl").read_text("utf-8").splitlines()) == 5, "the earlier predictions were replaced"
 
 
-def test_out_option_prints_a_summary_on_standard_output(tuned, workplace, set_stdin, capsys):
+def test_out_option_prints_a_summary_on_standard_output(untrained, workplace, set_stdin, capsys):
     set_stdin("the cat\n\n")
-    assert main(["predict", str(tuned("classify").out), "--out", "new/out.jsonl", "--on-error", "skip"]) == 0
+    assert main(["predict", str(untrained("classify").out), "--out", "new/out.jsonl", "--on-error", "skip"]) == 0
     assert capsys.readouterr().out == "wrote new/out.jsonl: 1 answer, 1 bad line skipped\n"
     assert (workplace / "new/out.jsonl").exists()
 
@@ -284,25 +284,25 @@ def test_empty_input_has_no_predictions(predict, set_stdin):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
-def test_closed_pipe_ends_the_command_quietly(small_chunks, tuned, set_stdin, monkeypatch, capfd):
+def test_closed_pipe_ends_the_command_quietly(small_chunks, untrained, set_stdin, monkeypatch, capfd):
     reading, writing = os.pipe()
     os.close(reading)
     set_stdin("\n".join(TEXTS))
     with monkeypatch.context() as patched:
         stream = open(writing, "w")  # noqa: SIM115
         patched.setattr(sys, "stdout", stream)
-        assert main(["predict", str(tuned("classify").out)]) == 0
+        assert main(["predict", str(untrained("classify").out)]) == 0
         stream.close()  # raises if data for the pipe is still buffered
     stderr = capfd.readouterr().err
     assert "Traceback" not in stderr
     assert "Broken pipe" not in stderr
 
 
-def test_output_is_utf_8_in_any_terminal_encoding(tuned, set_stdin, monkeypatch):
+def test_output_is_utf_8_in_any_terminal_encoding(untrained, set_stdin, monkeypatch):
     content = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(content, encoding="ascii"))
     set_stdin("the Café ran")
-    assert main(["predict", str(tuned("tag").out)]) == 0
+    assert main(["predict", str(untrained("tag").out)]) == 0
     sys.stdout.flush()
     line = content.getvalue()
     assert json.loads(line)["line"] == 1
@@ -314,21 +314,21 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_predictions_go_to_standard_output_during_progress(small_chunks, tuned, set_stdin, monkeypatch, capsys):
+def test_predictions_go_to_standard_output_during_progress(small_chunks, untrained, set_stdin, monkeypatch, capsys):
     set_stdin("\n".join([*TEXTS, ""]))
     monkeypatch.setattr(sys, "stderr", Terminal())
-    assert main(["predict", str(tuned("classify").out), "--on-error", "skip"]) == 0
+    assert main(["predict", str(untrained("classify").out), "--on-error", "skip"]) == 0
     assert [json.loads(line)["line"] for line in capsys.readouterr().out.splitlines()] == [1, 2, 3, 4, 5]
     assert "predicting" in sys.stderr.getvalue()
     assert '"line"' not in sys.stderr.getvalue()
 
 
-def test_predictions_on_a_terminal_disable_the_progress_bar(small_chunks, tuned, set_stdin, monkeypatch):
+def test_predictions_on_a_terminal_disable_the_progress_bar(small_chunks, untrained, set_stdin, monkeypatch):
     terminal = Terminal()
     set_stdin("\n".join(TEXTS))
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setattr(sys, "stderr", terminal)
-    assert main(["predict", str(tuned("classify").out)]) == 0
+    assert main(["predict", str(untrained("classify").out)]) == 0
     assert "\x1b" not in terminal.getvalue(), "a progress bar wrote escape sequences"
     assert len(re.findall(r'^{"line": \d, .*}$', terminal.getvalue(), re.MULTILINE)) == 5
 
@@ -358,10 +358,10 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_bad_input_prints_one_sentence_with_status_2_and_writes_nothing(fault, workplace, tuned, capsys):
+def test_bad_input_prints_one_sentence_with_status_2_and_writes_nothing(fault, workplace, untrained, capsys):
     arguments, message = FAULTS[fault]
-    (workplace / "classify").symlink_to(tuned("classify").out)
-    shutil.copytree(tuned("classify").out, workplace / "bare")
+    (workplace / "classify").symlink_to(untrained("classify").out)
+    shutil.copytree(untrained("classify").out, workplace / "bare")
     for name in ("vocab.txt", "tokenizer.json", "SHA256SUMS"):
         (workplace / "bare" / name).unlink()
     (workplace / "full").mkdir()
@@ -379,27 +379,27 @@ def test_bad_input_prints_one_sentence_with_status_2_and_writes_nothing(fault, w
 
 
 @pytest.mark.parametrize("task", ["tag", "embed"])
-def test_top_option_is_rejected_for_tasks_without_ranking(task, tuned, capsys):
-    assert main(["predict", str(tuned(task).out), "the red cat", "--top", "2"]) == 2
+def test_top_option_is_rejected_for_tasks_without_ranking(task, untrained, capsys):
+    assert main(["predict", str(untrained(task).out), "the red cat", "--top", "2"]) == 2
     assert f"--top lists classes or answers, and the task is {task}: leave it out" in capsys.readouterr().err
 
 
 @pytest.fixture
-def with_prompts(tuned, tmp_path):
+def with_prompts(untrained, tmp_path):
     """Embedder folder with two prompts; the second is the default."""
-    folder = shutil.copytree(tuned("embed").out, tmp_path / "with_prompts")
+    folder = shutil.copytree(untrained("embed").out, tmp_path / "with_prompts")
     prompts = {"prompts": {"query": "every ", "passage": "a dog "}, "default_prompt_name": "passage"}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
     return folder
 
 
-def test_prompt_is_prepended_to_each_text(with_prompts, tuned, capsys):
+def test_prompt_is_prepended_to_each_text(with_prompts, untrained, capsys):
     def vector(folder, text, *options):
         assert main(["predict", str(folder), text, *options]) == 0
         printed = capsys.readouterr()
         return json.loads(printed.out)["embedding"], printed.err
 
-    bare = tuned("embed").out
+    bare = untrained("embed").out
     for options, prompt in (((), "a dog "), (("--prompt", "query"), "every "), (("--prompt", ""), "")):
         vectors, stderr = vector(with_prompts, "the red cat", *options)
         assert vectors == vector(bare, f"{prompt}the red cat")[0]
@@ -413,7 +413,7 @@ def test_prompt_is_prepended_to_each_text(with_prompts, tuned, capsys):
         ("classify", ["--prompt", "query"], "--prompt is for embed, and the task is classify: leave it out"),
     ],
 )
-def test_invalid_prompt_is_rejected(task, options, message, with_prompts, tuned, capsys):
-    folder = with_prompts if task == "embed" else tuned(task).out
+def test_invalid_prompt_is_rejected(task, options, message, with_prompts, untrained, capsys):
+    folder = with_prompts if task == "embed" else untrained(task).out
     assert main(["predict", str(folder), "the cat", *options]) == 2
     assert message in capsys.readouterr().err

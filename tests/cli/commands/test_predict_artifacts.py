@@ -17,15 +17,16 @@ from bert_keras.cli.predictions.example_stream import count_examples
 from bert_keras.export.onnx.onnx_folder import write_onnx_folder
 from bert_keras.tasks import predictor as predictor_module
 from bert_keras.tasks.engines.cores import count_cores
+from tests.marks import slow
 
 TEXTS = ["the cat sat", "a dog ran off with its red hat .", "", "every cat", "dogs", "A Café, a red hat and the dog ."]
 
 
 @pytest.fixture(scope="module")
-def artifacts(tuned, tmp_path_factory):
+def artifacts(untrained, tmp_path_factory):
     """Folder with the ONNX artifact of the tiny classifier."""
     out = tmp_path_factory.mktemp("artifacts")
-    ask = bk.Predictor.from_checkpoint(tuned("classify").out)
+    ask = bk.Predictor.from_checkpoint(untrained("classify").out)
     write_onnx_folder(ask.model, ask.tokenizer, out / "onnx", task=ask.task.settings())
     return out
 
@@ -41,9 +42,9 @@ def read_lines(path):
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-@pytest.mark.parametrize("options", [[], ["--engine", "openvino", "--instances", "2", "--threads", "1"]])
-def test_answers_of_an_artifact_equal_those_of_its_checkpoint(options, artifacts, tuned, texts, tmp_path, capsys):
-    for model, name, given in ((tuned("classify").out, "expected", []), (artifacts, "got", options)):
+@pytest.mark.parametrize("options", [[], *slow(["--engine", "openvino", "--instances", "2", "--threads", "1"])])
+def test_answers_of_an_artifact_equal_those_of_its_checkpoint(options, artifacts, untrained, texts, tmp_path, capsys):
+    for model, name, given in ((untrained("classify").out, "expected", []), (artifacts, "got", options)):
         command = ["predict", str(model), str(texts), "--out", str(tmp_path / name), "--on-error", "skip", *given]
         assert main(command) == 0
     expected, got = read_lines(tmp_path / "expected"), read_lines(tmp_path / "got")
@@ -149,6 +150,7 @@ def test_a_run_with_other_settings_or_texts_starts_afresh(change, interrupt_afte
     assert "an interrupted run with other settings or files was discarded" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_killed_process_continues(artifacts, tmp_path):
     """SIGKILL leaves no chance to clean up."""
     texts, out = tmp_path / "many.txt", tmp_path / "out.jsonl"
@@ -166,10 +168,10 @@ def test_a_killed_process_continues(artifacts, tmp_path):
     assert [line["line"] for line in read_lines(out)] == list(range(1, 60_001))
 
 
-def test_options_of_artifacts_are_refused_for_a_checkpoint(tuned, capsys):
-    assert main(["predict", str(tuned("classify").out), "the cat", "--threads", "2"]) == 2
+def test_options_of_artifacts_are_refused_for_a_checkpoint(untrained, capsys):
+    assert main(["predict", str(untrained("classify").out), "the cat", "--threads", "2"]) == 2
     assert "--threads is for artifacts, and " in capsys.readouterr().err
-    assert main(["predict", str(tuned("classify").out), "the cat", "--engine", "onnxruntime"]) == 2
+    assert main(["predict", str(untrained("classify").out), "the cat", "--engine", "onnxruntime"]) == 2
     assert "has no artifact; the engine onnxruntime needs an .onnx file: export it, or" in capsys.readouterr().err
 
 

@@ -17,6 +17,7 @@ from bert_keras.pipelines.corpus.text_sources import find_sources
 from bert_keras.pipelines.records import FileText, read_manifest, write_records
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.continued_pretraining import check_start_tokenizer, resolve_start
+from tests.marks import slow_except
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -41,6 +42,9 @@ every_steps = 6
 [speed]
 jit_compile = false
 """
+
+
+TINY = [f"--set=model.{size}" for size in ("num_layers=1", "num_heads=2", "hidden_dim=16", "intermediate_dim=24")]
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +120,7 @@ def test_stored_settings_reproduce_the_run(records, small_file, tmp_path):
         ),
         (["--config", "nowhere.toml"], "nowhere.toml cannot be read"),
         (["--batch-size", "9", "--accumulation-steps", "2"], "is no multiple of batches.accumulation_steps 2"),
-        (["--batch-size", "9999"], "fewer than one batch of 9999"),
+        (["--batch-size", "9999", *TINY], "fewer than one batch of 9999"),
         (["--objective", "electra", "--start-from", "nowhere"], "nowhere"),
     ],
 )
@@ -237,7 +241,7 @@ def parse_fix(printed: str) -> list[str]:
     return shlex.split(fix)
 
 
-@pytest.mark.parametrize("other", ["cased", "accents", "special"])
+@pytest.mark.parametrize("other", slow_except(["cased", "accents", "special"], quick=["special"]))
 def test_suggested_fix_for_another_tokenizer_works(other, starts, tokenizer, tmp_path, capsys, monkeypatch):
     """Runs the suggested command unchanged: same text, same settings, new folder."""
     monkeypatch.setattr("bert_keras.cli.commands.pretrain.load_tensorflow", _stop_after_checks)
@@ -299,17 +303,37 @@ def test_reused_and_new_weights_are_listed(folder, options, parts, starts, recor
     assert resolve_start(start.run, read_checkpoint(starts / folder)) == start
 
 
-def test_start_checkpoint_is_described_in_the_settings(starts, records, small_file, tmp_path, capfd):
-    small_file.write_text("[batches]\nbatch_size = 4\n[budget]\nsteps = 2\n[speed]\njit_compile = false")
-    out = tmp_path / "out"
-    arguments = ["--start-from", str(starts / "masked_lm"), "--config", str(small_file)]
-    assert main(["pretrain", str(records), str(out), *arguments]) == 0
+@pytest.fixture
+def continue_training(starts, records, small_file, tmp_path):
+    """Function that continues the training of a masked LM and returns the output folder."""
+
+    def run():
+        small_file.write_text("[batches]\nbatch_size = 4\n[budget]\nsteps = 2\n[speed]\njit_compile = false")
+        arguments = ["--start-from", str(starts / "masked_lm"), "--config", str(small_file)]
+        assert main(["pretrain", str(records), str(tmp_path / "out"), *arguments]) == 0
+        return tmp_path / "out"
+
+    return run
+
+
+def test_start_checkpoint_is_described_in_the_settings(continue_training, starts, monkeypatch, capfd):
+    def stop(*_, **__):
+        raise ChecksPassedError
+
+    monkeypatch.setattr("bert_keras.training.pretraining_to_folder.run_pretraining", stop)
+    with pytest.raises(ChecksPassedError):
+        continue_training()
     printed = capfd.readouterr().err
     assert re.search(r"model +bert, 2 layers, hidden size 18, 24 tokens, float32\n", printed)
     parts = "its encoder, masked-LM head; new: pooler, next-sentence head"
     assert re.search(rf"start from +{starts / 'masked_lm'}: {parts}\n", printed)
     assert re.search(r"batches +4 sequences per step, dynamic masks of tokens, at most \d+ masked positions", printed)
     assert re.search(r"optimizer +adamw, peak learning rate 5e-05, linear schedule, 6% warm-up\n", printed)
+
+
+@pytest.mark.slow
+def test_the_output_describes_its_start_checkpoint_and_has_similar_weights(continue_training, starts):
+    out = continue_training()
     stored = tomllib.loads((out / "pretraining.toml").read_text())
     assert {"num_layers": 2, "hidden_dim": 18, "num_heads": 3}.items() <= stored["model"].items()
     assert "preset" not in stored["model"]
@@ -330,6 +354,7 @@ def test_help_groups_the_options_by_table_of_the_settings(capsys):
     assert re.search(".*\n".join(["", *groups, "devices and backups:.*--resume"]), printed, re.DOTALL)
 
 
+@pytest.mark.slow
 def test_pretraining_resumes_only_with_the_same_settings(records, small_file, tmp_path, monkeypatch, capfd):
     def fail(*_):
         raise OSError(28, "No space left on device")
@@ -353,6 +378,7 @@ def test_pretraining_continues_from_a_checkpoint(starts, records, cli, tmp_path)
     assert "masked-LM accuracy" in done.stdout
 
 
+@pytest.mark.slow
 def test_nan_loss_leaves_no_output(records, small_file, tmp_path, capsys):
     arguments = ["--config", str(small_file), "--learning-rate", "1e30", "--set", "optimizer.clip_norm=0"]
     assert main(["pretrain", str(records), str(tmp_path / "out"), *arguments]) == 2
@@ -388,7 +414,7 @@ OTHER_TOKENIZERS = {
 }
 
 
-@pytest.mark.parametrize("case", OTHER_TOKENIZERS)
+@pytest.mark.parametrize("case", slow_except(OTHER_TOKENIZERS, quick=["different vocabulary"]))
 def test_records_of_another_tokenizer_are_rejected_before_any_work(
     case, records, tokenizer, tmp_path, capsys, monkeypatch
 ):

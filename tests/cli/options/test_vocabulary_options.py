@@ -226,8 +226,8 @@ def test_warning_for_single_sentence_documents_has_the_fraction_of_random_pairs(
 
 
 def test_cased_vocabulary_used_uncased_is_reported(run):
-    sentences = pud.sentences("de")
-    learn(run, sentences, "--cased", size=4000)
+    sentences = pud.sentences("de")[:300]
+    learn(run, sentences, "--cased", size=1500)
     shutil.copy("vocab.txt", "bare.txt")
     result, _ = run("make-records", "bare.txt", "wrong", "--objective", "none", sentences=sentences)
     assert any(
@@ -262,7 +262,10 @@ TEXTS_AND_OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("language", "options", "size"), TEXTS_AND_OPTIONS)
+@pytest.mark.parametrize(
+    ("language", "options", "size"),
+    slow_except(TEXTS_AND_OPTIONS, quick=[TEXTS_AND_OPTIONS[0], TEXTS_AND_OPTIONS[4], TEXTS_AND_OPTIONS[-1]]),
+)
 def test_suggested_fixes_for_small_alphabets_and_vocabularies_work(run, language, options, size):
     """Runs each suggested command unchanged until no warning is left; no fix may reintroduce a problem."""
     text = {"ko": korean, "en": lambda: MARKED}.get(language, lambda: pud.sentences(language))()
@@ -299,7 +302,7 @@ def test_chinese_gets_a_large_alphabet_and_a_limit_is_reported(run):
     assert {"alphabet_coverage", "vocabulary_size", "vocabulary_size_asked"} < set(noted)
 
 
-@pytest.mark.parametrize("language", slow_except([*pud.LANGUAGES, "ko"], quick=["th", "tr", "ko"]))
+@pytest.mark.parametrize("language", slow_except([*pud.LANGUAGES, "ko"], quick=["th"]))
 def test_text_damaged_by_lowercasing_is_reported_and_the_suggested_fix_works(run, language):
     sentences = korean() if language == "ko" else pud.sentences(language)
     result, _ = learn(run, sentences, size=2000 if language != "zh" else 5000)

@@ -62,7 +62,12 @@ def test_files_contain_no_local_paths(deployed):
             assert not any(str(folder) in text for folder in (out, pathlib.Path.cwd(), pathlib.Path.home()))
 
 
-@pytest.mark.parametrize("kind", ["classifier", "pair_classifier", "null_answerer", "masked_lm"])
+@pytest.mark.parametrize(
+    "kind",
+    slow_except(
+        ["classifier", "pair_classifier", "null_answerer", "masked_lm"], quick=["classifier", "pair_classifier"]
+    ),
+)
 def test_example_request_has_the_inputs_of_the_task(kind, deployed):
     request = json.loads((deployed(kind) / "deploy/request.json").read_text("utf-8"))
     predictor = bk.Predictor.from_artifact(deployed(kind) / "onnx")

@@ -35,7 +35,7 @@ def describe_tensors(tensors) -> dict[str, tuple]:
     return {tensor.name: (model_config_pb2.DataType.Name(tensor.data_type), tuple(tensor.dims)) for tensor in tensors}
 
 
-@pytest.mark.parametrize("kind", slow_except(KINDS, quick=["classifier", "embedder", "encoder"]))
+@pytest.mark.parametrize("kind", slow_except(KINDS, quick=["classifier", "encoder"]))
 def test_configuration_for_ids_has_the_inputs_and_outputs_of_the_file(kind, deployed):
     session = onnxruntime.InferenceSession(deployed(kind) / "onnx/onnx/model.onnx", providers=["CPUExecutionProvider"])
     config = parse_config(deployed(kind) / "deploy/triton", f"{NAME}_ids")
@@ -50,7 +50,7 @@ def test_configuration_for_ids_has_the_inputs_and_outputs_of_the_file(kind, depl
     assert describe_tensors(config.output) == describe(session.get_outputs())
 
 
-@pytest.mark.parametrize("kind", slow_except(WITH_TASK, quick=["classifier", "embedder"]))
+@pytest.mark.parametrize("kind", slow_except(WITH_TASK, quick=["classifier", "pair_classifier"]))
 def test_configuration_for_texts_has_the_outputs_of_serving_default(kind, deployed):
     predictor = bk.Predictor.from_artifact(deployed(kind) / "onnx")
     config = parse_config(deployed(kind) / "deploy/triton", NAME)
@@ -84,7 +84,7 @@ def encode(*texts: str) -> list[bytes]:
     return [text.encode() for text in texts]
 
 
-@pytest.mark.parametrize("kind", slow_except(WITH_TASK, quick=["pair_classifier", "token_classifier"]))
+@pytest.mark.parametrize("kind", slow_except(WITH_TASK, quick=["pair_classifier"]))
 def test_outputs_have_the_configured_names_types_and_shapes(kind, deployed, open_model):
     model = open_model(kind)
     names = bk.Predictor.from_artifact(deployed(kind) / "onnx").task.input_names

@@ -1,6 +1,7 @@
 """`--quantize auto` keeps the fastest 8-bit ONNX file that scores well and passes the parity check, and reports all."""
 
 import dataclasses
+import shutil
 
 import onnx
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.errors import InputError
 from bert_keras.export.export_job import ExportJob
-from bert_keras.export.onnx import onnx_search
+from bert_keras.export.onnx import onnx_folder, onnx_search
 from bert_keras.export.onnx.onnx_folder import FLOAT32, INT8, write_onnx_folder
 from bert_keras.export.onnx.onnx_search import search_onnx
 from bert_keras.export.settings import ExportSettings
@@ -27,7 +28,18 @@ def examples(references):
 
 
 @pytest.fixture
-def folder(references, tmp_path):
+def copied(onnx_file, monkeypatch):
+    """Let an export copy the ONNX file of `onnx_file`."""
+
+    def copy(model, path):
+        path.parent.mkdir(exist_ok=True)
+        shutil.copy(onnx_file("classifier"), path)
+
+    monkeypatch.setattr(onnx_folder, "write_onnx", copy)
+
+
+@pytest.fixture
+def folder(references, tmp_path, copied):
     reference = references("classifier")
     write_onnx_folder(reference.model, reference.tokenizer, tmp_path, task=reference.task.settings())
     return tmp_path
@@ -112,7 +124,7 @@ def test_scores_and_sizes_are_those_of_the_files(references, folder, examples):
     assert all(one["drop"] == 100 - one["score"] for one in others)
 
 
-def test_an_automatic_export_reports_its_candidates(references, examples, tmp_path):
+def test_an_automatic_export_reports_its_candidates(references, examples, tmp_path, copied, in_this_process):
     reference = references("classifier")
     bk.save(reference.model, reference.tokenizer, tmp_path / "classifier", task=reference.task.settings())
     settings = {"quantizations": ("auto",), "examples": examples, "calibration": examples[:9], "tolerance": 100.0}

@@ -16,6 +16,7 @@ from bert_keras.export.settings import ExportSettings
 from bert_keras.export.tflite import tflite_artifact
 from bert_keras.export.verify import verify
 from tests.export.conftest import LENGTH
+from tests.marks import slow_except
 
 
 @pytest.fixture(scope="module")
@@ -84,11 +85,16 @@ def test_thorough_set_has_200_sequences_and_100_texts(references):
     assert probe_inputs.are_twins(*sequences[-2:])
 
 
-def test_parity_report_names_the_probe_inputs(checkpoint, onnx_file, tmp_path, in_this_process):
+@pytest.mark.parametrize(
+    ("thorough", "name", "num_inputs"),
+    slow_except([(False, "default", 24), (True, "thorough", 200)], quick=[(False, "default", 24)]),
+)
+def test_parity_report_names_the_probe_inputs(
+    thorough, name, num_inputs, checkpoint, onnx_file, tmp_path, in_this_process
+):
     shutil.copy(onnx_file("pair_classifier"), tmp_path / "model.onnx")
-    for thorough, expected in ((False, ("default", 24)), (True, ("thorough", 200))):
-        [report] = verify(tmp_path / "model.onnx", checkpoint, thorough=thorough).values()
-        assert (report["passed"], report["probes"], report["num_inputs"]) == (True, *expected)
+    [report] = verify(tmp_path / "model.onnx", checkpoint, thorough=thorough).values()
+    assert (report["passed"], report["probes"], report["num_inputs"]) == (True, name, num_inputs)
 
 
 def test_thorough_setting_chooses_the_probe_inputs():

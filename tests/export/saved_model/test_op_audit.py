@@ -61,7 +61,9 @@ def trim(x):
     return {"y": tf_text.RoundRobinTrimmer(3).trim([words, words])[0].to_tensor()}
 
 
-@pytest.mark.parametrize("kind", slow_except([*KINDS, "token_classifier"], quick=["masked_lm", "token_classifier"]))
+@pytest.mark.parametrize(
+    "kind", slow_except([*KINDS, "token_classifier", "pair_classifier"], quick=["pair_classifier"])
+)
 def test_exported_models_run_on_the_oldest_server(kind, saved):
     audit = audit_saved_model(saved(kind))
     assert audit["min_serving"] == serving_releases.OLDEST_SERVING == "2.13"

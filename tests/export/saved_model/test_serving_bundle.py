@@ -207,6 +207,7 @@ def test_every_rest_example_is_answered(inputs, written, tmp_path):
     assert all(len(set(column)) == 2 for column in columns)
 
 
+@pytest.mark.slow  # TinyModel answers its example requests too, and an export replays those of its model
 def test_example_requests_of_a_real_model_are_answered(saved, tmp_path):
     folder = tmp_path / "saved_model/1"
     shutil.copytree(saved("pair_classifier"), folder)

@@ -51,7 +51,7 @@ def test_padding_counts_unless_it_is_skipped():
 
 
 def test_heads_are_transposed_as_integers_and_short_softmax_is_split(saved):
-    functions = read_meta_graph(saved("classifier")).graph_def.library.function
+    functions = read_meta_graph(saved("pair_classifier")).graph_def.library.function
     few = [node.op for function in functions if FEW_ROWS in function.signature.name for node in function.node_def]
     assert few.count("Softmax") == 0
     assert few.count("RealDiv") == 4  # in 2 layers, for texts and for ids

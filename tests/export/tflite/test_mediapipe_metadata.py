@@ -35,7 +35,7 @@ TEXTS = [
         "x" * 300,
     ),
     *(text for text in random_texts(300, seed=3) if "\x00" not in text),  # MediaPipe ends a text at NUL
-][:200]
+][:80]
 
 
 @pytest.fixture(scope="module")

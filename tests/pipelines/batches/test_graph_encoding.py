@@ -7,6 +7,7 @@ import tensorflow as tf
 from bert_keras.pipelines.batches.encoding import encode, has_most_context
 from bert_keras.pipelines.batches.graph_encoding import encode_in_graph, has_most_context_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from tests.marks import slow_except
 
 WORDS = [f"w{number}" for number in range(23)]
 TOKENIZER = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
@@ -26,7 +27,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", list(CASES))
+@pytest.mark.parametrize("case", slow_except(CASES, quick=["windows", "questions"]))
 def test_sequences_in_a_graph_equal_those_of_encode(case):
     pairs, settings = CASES[case]
     rng = np.random.default_rng(7)

@@ -104,7 +104,7 @@ def choose_as_google(words, scores, budget):
     return sorted(chosen)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     num_sequences=st.integers(1, 5),
     length=st.integers(1, 41),

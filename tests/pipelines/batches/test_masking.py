@@ -18,7 +18,6 @@ from bert_keras.pipelines.batches.masking import (
 from bert_keras.pipelines.batches.seeds import make_example_seeds, random_bits, random_bits_at
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
-from tests.marks import slow_except
 
 VOCABULARY_SIZE = 89
 SPECIAL_IDS = (0, 1, 2, 3, 88)
@@ -199,7 +198,7 @@ def test_masks_do_not_depend_on_batch_or_padding(unit):
     )
 
 
-@pytest.mark.parametrize("unit", slow_except(UNITS, quick=["whole_word"]), indirect=True)
+@pytest.mark.slow  # test_pretraining_batches.py compares batches of tf.data with the eager function
 def test_eager_tf_function_and_tf_data_agree(unit):
     features, seeds = make_packed(9, 17), make_example_seeds(11, 0, tf.range(9))
 

@@ -11,7 +11,7 @@ from bert_keras.features import FEATURES
 from bert_keras.pipelines.batches.packing import TRUNCATIONS, pack, pack_tokens
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
-from tests.marks import slow_except
+from tests.marks import slow, slow_except
 
 IDS = {"cls_id": 2, "sep_id": 3, "pad_id": 9}
 PADDINGS = {
@@ -91,26 +91,38 @@ def test_tokens_and_special_tokens_have_the_right_positions(tiny_tokenizer):
     ]
 
 
-@pytest.mark.parametrize(
-    ("padding", "truncation"),
-    slow_except(
-        itertools.product(PADDINGS, TRUNCATIONS),
-        quick=[("buckets", "longest_first")],
-    ),
-)
-def test_eager_tf_function_and_tf_data_agree(tiny_tokenizer, truncation, padding):
-    padding = PADDINGS[padding]
+@pytest.mark.parametrize("padding", ["buckets", *slow("longest", "fixed", "multiple")])
+def test_tokens_are_packed_equally_in_tf_function_and_tf_data(padding):
+    first, second = ragged([[11, 12, 13], [], [14, 15]]), ragged([[16], [17, 18, 19, 20, 21, 22, 23, 24], [25]])
+
+    def pack_pairs(a, b):
+        return pack_tokens(a, b, **IDS, max_sequence_length=9, **PADDINGS[padding])
+
+    expected = as_lists(pack_pairs(first, second))
+    spec = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)
+    assert as_lists(tf.function(pack_pairs, input_signature=[spec, spec])(first, second)) == expected
+    dataset = tf.data.Dataset.from_tensor_slices((first, second)).batch(3, drop_remainder=True).map(pack_pairs)
+    assert as_lists(next(iter(dataset))) == expected
+    length = PADDINGS[padding].get("pad_to_length")
+    assert {tuple(spec.shape) for spec in dataset.element_spec.values()} == {(3, length)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("padding", PADDINGS)
+@every_truncation
+@pytest.mark.parametrize("length", [5, 9])  # truncates all sequences, or some
+def test_eager_tf_function_and_tf_data_agree(tiny_tokenizer, truncation, padding, length):
     first, second = ["the unaffable a", "", "b, c."], ["playing", "the a b c d b a the", "c"]
-    for length in (5, 9):  # truncates all sequences, or some
 
-        def pack_pairs(a, b, length=length):
-            return pack(tiny_tokenizer, a, b, max_sequence_length=length, truncation=truncation, **padding)
+    def pack_pairs(a, b):
+        options = {"truncation": truncation, **PADDINGS[padding]}
+        return pack(tiny_tokenizer, a, b, max_sequence_length=length, **options)
 
-        expected = as_lists(pack_pairs(first, second))
-        spec = tf.TensorSpec([None], tf.string)
-        assert as_lists(tf.function(pack_pairs, input_signature=[spec, spec])(first, second)) == expected
-        dataset = tf.data.Dataset.from_tensor_slices((first, second)).batch(3).map(pack_pairs)
-        assert as_lists(next(iter(dataset))) == expected
+    expected = as_lists(pack_pairs(first, second))
+    spec = tf.TensorSpec([None], tf.string)
+    assert as_lists(tf.function(pack_pairs, input_signature=[spec, spec])(first, second)) == expected
+    dataset = tf.data.Dataset.from_tensor_slices((first, second)).batch(3).map(pack_pairs)
+    assert as_lists(next(iter(dataset))) == expected
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +209,8 @@ def test_batches_are_padded_to_the_requested_length(padding, lengths):
             )
 
 
-@pytest.mark.parametrize("kind", slow_except(PADDINGS, quick=["fixed", "buckets"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", PADDINGS)
 def test_known_sizes_give_static_shapes(tiny_tokenizer, kind):
     padding = PADDINGS[kind]
 

@@ -152,7 +152,7 @@ def pad(values, length):
     return (*values, *[0] * (length - len(values)))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_except(KINDS, quick=["packed sop"]))
 def test_names_types_and_static_shapes_match_the_table_of_features(kind, records, tiny_tokenizer):
     dataset = make_pretraining_batches(records[kind][0], tiny_tokenizer, batch_size=5, epochs=3)
     features, labels = dataset.element_spec
@@ -172,8 +172,10 @@ def test_names_types_and_static_shapes_match_the_table_of_features(kind, records
     assert dataset.cardinality().numpy() == sum(1 for _ in dataset) == 3 * (NUM_TRAIN // 5)
 
 
-@pytest.mark.parametrize("split", ["train", "held_out"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "split"),
+    slow_except(itertools.product(KINDS, ["train", "held_out"]), quick=[("packed sop", "train")]),
+)
 def test_unshuffled_records_keep_their_order(kind, split, records, tiny_tokenizer):
     folder, split_records = records[kind]
     settings = {"batch_size": 4, "split": split, "shuffle": False, "drop_remainder": False}
@@ -188,16 +190,26 @@ def test_unshuffled_records_keep_their_order(kind, split, records, tiny_tokenize
             assert actual == expected[name], name
 
 
+ALL_OPTIONS = {"mask_rate": 0.4, "max_predictions": 7, "replace_rates": ELECTRA_REPLACE_RATES}
+
+
 @pytest.mark.parametrize(
     ("settings", "mask_options"),
-    [
-        ({}, {}),
-        ({"mask_unit": "whole_word"}, {"unit": "whole_word"}),
-        ({"mask_unit": "span", "mask_rate": 0.4}, {"unit": "span", "mask_rate": 0.4, "max_predictions": 10}),
-        ({"replace_rates": ELECTRA_REPLACE_RATES}, {"replace_rates": ELECTRA_REPLACE_RATES}),
-        ({"max_predictions": 2}, {"max_predictions": 2}),
-        ({"masking": "static"}, {"epoch": 0}),
-    ],
+    slow_except(
+        [
+            ({}, {}),
+            ({"mask_unit": "whole_word"}, {"unit": "whole_word"}),
+            ({"mask_unit": "span", "mask_rate": 0.4}, {"unit": "span", "mask_rate": 0.4, "max_predictions": 10}),
+            ({"replace_rates": ELECTRA_REPLACE_RATES}, {"replace_rates": ELECTRA_REPLACE_RATES}),
+            ({"max_predictions": 2}, {"max_predictions": 2}),
+            ({"mask_unit": "span", **ALL_OPTIONS}, {"unit": "span", **ALL_OPTIONS}),
+            ({"masking": "static"}, {"epoch": 0}),
+        ],
+        quick=[
+            ({"mask_unit": "span", **ALL_OPTIONS}, {"unit": "span", **ALL_OPTIONS}),
+            ({"masking": "static"}, {"epoch": 0}),
+        ],
+    ),
 )
 @pytest.mark.parametrize("kind", ["packed sop", *slow("single nsp")])
 def test_masks_depend_only_on_record_number_seed_and_epoch(kind, settings, mask_options, records, tiny_tokenizer):
@@ -223,6 +235,7 @@ def test_masks_depend_only_on_record_number_seed_and_epoch(kind, settings, mask_
             ], name
 
 
+@pytest.mark.slow
 def test_epoch_has_every_record_once(batches):
     plain = list_sequences(batches(batch_size=1, shuffle=False))
     shuffled = list_sequences(batches(batch_size=1))
@@ -232,40 +245,47 @@ def test_epoch_has_every_record_once(batches):
     assert count_sequences(plain) == count_sequences(shuffled)
 
 
-@pytest.mark.parametrize("window", [7, *slow(65_536)])
-def test_every_epoch_has_a_new_order_and_new_dynamic_masks(window, batches, monkeypatch):
+@pytest.mark.parametrize(
+    ("window", "masking"),
+    slow_except(itertools.product([7, 65_536], ["dynamic", "static"]), quick=[(7, "dynamic")]),
+)
+def test_every_epoch_has_a_new_order_and_new_dynamic_masks(window, masking, batches, monkeypatch):
     monkeypatch.setattr(record_order, "_SHUFFLE_WINDOW", window)
-    for masking in ("dynamic", "static"):
-        sequences = list_sequences(batches(batch_size=1, epochs=2, masking=masking))
-        first, second = sequences[:NUM_TRAIN], sequences[NUM_TRAIN:]
-        assert [restore_ids(sequence) for sequence in first] != [restore_ids(sequence) for sequence in second]
-        assert sorted(map(restore_ids, first)) == sorted(map(restore_ids, second))
-        assert (count_sequences(first) == count_sequences(second)) == (masking == "static")
+    sequences = list_sequences(batches(batch_size=1, epochs=2, masking=masking))
+    first, second = sequences[:NUM_TRAIN], sequences[NUM_TRAIN:]
+    assert [restore_ids(sequence) for sequence in first] != [restore_ids(sequence) for sequence in second]
+    assert sorted(map(restore_ids, first)) == sorted(map(restore_ids, second))
+    assert (count_sequences(first) == count_sequences(second)) == (masking == "static")
+
+
+STARTS = ("first epoch", "second epoch", "last epoch")
 
 
 @pytest.mark.parametrize(
-    ("shuffle", "drop_remainder", "window", "interleaved"),
-    slow_except(
-        [
-            (True, True, 7, 2),
-            (True, False, 4, 1),
-            (True, True, 65_536, 8),
-            (False, False, 7, 2),
-            (False, True, 65_536, 8),
-        ],
-        quick=[(True, False, 4, 1)],
-    ),
+    ("shuffle", "drop_remainder", "window", "interleaved", "starts"),
+    [
+        (True, False, 4, 1, STARTS[1:]),
+        *slow(
+            (True, False, 4, 1, STARTS[:1]),
+            (True, True, 7, 2, STARTS),
+            (True, True, 65_536, 8, STARTS),
+            (False, False, 7, 2, STARTS),
+            (False, True, 65_536, 8, STARTS),
+        ),
+    ],
 )
-def test_batches_can_start_anywhere(shuffle, drop_remainder, window, interleaved, batches, monkeypatch):
+def test_batches_can_start_anywhere(shuffle, drop_remainder, window, interleaved, starts, batches, monkeypatch):
     monkeypatch.setattr(record_order, "_SHUFFLE_WINDOW", window)
     monkeypatch.setattr(record_order, "_NUM_INTERLEAVED", interleaved)
     settings = {"shuffle": shuffle, "drop_remainder": drop_remainder, "epochs": 3}
     all_batches = batches(**settings)
     assert len(all_batches) == 3 * (NUM_TRAIN // 5 if drop_remainder else -(-NUM_TRAIN // 5))
-    for first_batch in (5, len(all_batches) // 3, len(all_batches) - 2):
+    first_batches = dict(zip(STARTS, (5, len(all_batches) // 3, len(all_batches) - 2), strict=True))
+    for first_batch in map(first_batches.get, starts):
         assert batches(**settings, first_batch=first_batch) == all_batches[first_batch:]
 
 
+@pytest.mark.slow  # quick tests read an epoch without its remainder, and others with it
 def test_remainder_is_dropped_by_default(batches, folder, tiny_tokenizer):
     assert [len(batch["token_ids"]) for batch in batches(batch_size=16)] == [16, 16]
     assert [len(batch["token_ids"]) for batch in batches(batch_size=16, drop_remainder=False)] == [16, 16, 7]
@@ -277,7 +297,7 @@ def test_remainder_is_dropped_by_default(batches, folder, tiny_tokenizer):
 
 def test_batches_depend_only_on_the_seed(folder, tiny_tokenizer):
     """The batches do not depend on the global seed, on earlier reads or on the number of threads."""
-    settings = {"batch_size": 5, "epochs": 2}
+    settings = {"batch_size": 5}
     dataset = make_pretraining_batches(folder, tiny_tokenizer, **settings, seed=3)
     expected = read(dataset)
     assert read(dataset) == expected
@@ -292,16 +312,16 @@ def test_batches_depend_only_on_the_seed(folder, tiny_tokenizer):
     assert read(make_pretraining_batches(folder, tiny_tokenizer, **settings, seed=4)) != expected
 
 
+@pytest.mark.slow  # test_task_batches.py has a quick test of the same code
 def test_epochs_none_repeats_forever(folder, tiny_tokenizer, batches):
     endless = make_pretraining_batches(folder, tiny_tokenizer, batch_size=5, epochs=None, first_batch=9)
     assert endless.cardinality().numpy() == tf.data.INFINITE_CARDINALITY
     assert read(endless.take(12)) == batches(epochs=3)[9:21]
 
 
-@pytest.mark.parametrize(
-    ("objective", "packed"),
-    slow_except(itertools.product(["nsp", "sop", "none"], [False, True]), quick=[("nsp", True), ("none", False)]),
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["nsp", "sop", "none"])
+@pytest.mark.parametrize("packed", [False, True])
 def test_batches_match_the_counts_of_write_records(objective, packed, tiny_tokenizer, tmp_path):
     rng = np.random.default_rng(0)
     words = ["the", "unaffable", "playing", "a", "b", "c", "d"]

@@ -28,32 +28,51 @@ def paths(tmp_path_factory):
 
 
 @pytest.fixture
-def order(paths, monkeypatch):
-    """Function that returns the windows of an epoch as lists of numbers."""
+def orders(paths, monkeypatch):
+    """Function that returns the windows of each epoch, lists of numbers, from an (epoch, number of records to skip).
 
-    def windows(seed=0, epoch=0, skip=0, *, window=65_536, interleaved=8):
+    One dataset reads all epochs, because a dataset takes half a second to trace.
+    """
+
+    def read(starts, seed=0, *, window=65_536, interleaved=8):
         monkeypatch.setattr(record_order, "_SHUFFLE_WINDOW", window)
         monkeypatch.setattr(record_order, "_NUM_INTERLEAVED", interleaved)
         records = ShardedRecords(paths, FIRST_NUMBERS, COUNTS, seed)
-        batches = list(records.shuffled(tf.constant(epoch, tf.int64), tf.constant(skip, tf.int64)).as_numpy_iterator())
-        for numbers, serialized in batches:
-            assert [str(number).encode() for number in numbers] == serialized.tolist()
-        return [numbers.tolist() for numbers, _ in batches]
 
-    return windows
+        def read_one(place, start):
+            return records.shuffled(start[0], start[1]).map(lambda *values: (place, *values))
+
+        epochs = [[] for _ in starts]
+        for place, numbers, serialized in (
+            tf.data.Dataset.from_tensor_slices(tf.constant(starts, tf.int64)).enumerate().flat_map(read_one)
+        ).as_numpy_iterator():
+            assert [str(number).encode() for number in numbers] == serialized.tolist()
+            epochs[place].append(numbers.tolist())
+        return epochs
+
+    return read
+
+
+@pytest.fixture
+def order(orders):
+    """Function that returns the windows of one epoch."""
+    return lambda **settings: orders([(0, 0)], **settings)[0]
 
 
 def concatenate(windows):
     return list(itertools.chain.from_iterable(windows))
 
 
+@pytest.mark.slow  # the tests of the order check it too
 def test_every_record_is_read_once_with_its_number(order):
     for window in (7, 65_536):
         assert sorted(concatenate(order(window=window))) == NUMBERS
 
 
-def test_seed_and_epoch_change_the_order(order):
-    [first], [repeated], [other_seed], [other_epoch] = order(3, 1), order(3, 1), order(4, 1), order(3, 2)
+@pytest.mark.slow  # test_pretraining_batches.py has quick tests of seeds and epochs
+def test_seed_and_epoch_change_the_order(orders):
+    [first], [other_epoch] = orders([(1, 0), (2, 0)], seed=3)
+    [[repeated]], [[other_seed]] = orders([(1, 0)], seed=3), orders([(1, 0)], seed=4)
     assert first == repeated
     assert first != other_seed != other_epoch != first
 
@@ -61,33 +80,36 @@ def test_seed_and_epoch_change_the_order(order):
 def test_records_are_shuffled_within_a_window(order):
     """The rank correlation of order and number is near zero; its standard error is 1 / sqrt(120) = 0.09."""
     [numbers] = order()
+    assert sorted(numbers) == NUMBERS
     ranks = np.argsort(np.argsort(numbers))
     assert abs(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1]) < 0.3
     first_shard = [number for number in numbers if number < 200]
     assert abs(np.corrcoef(first_shard, np.arange(40))[0, 1]) < 0.5  # standard error: 0.16
 
 
-def test_shards_are_interleaved(order):
+def test_shards_are_interleaved(orders):
     """A window of ten records has five each of two shards, unless a shard is empty or has one record."""
     halves = 0
-    for epoch in range(12):
-        shards = collections.Counter(number // 100 for number in order(0, epoch, window=10, interleaved=2)[0])
+    for first, *_ in orders([(epoch, 0) for epoch in range(12)], window=10, interleaved=2):
+        shards = collections.Counter(number // 100 for number in first)
         halves += sorted(shards.values()) == [5, 5]
     assert halves >= 2  # three of the ten pairs of shards have two long shards
 
 
 @pytest.mark.slow
-def test_shards_are_shuffled(order):
-    first = {order(0, epoch, window=10, interleaved=1)[0][-1] // 100 for epoch in range(20)}
-    assert first == {1, 2, 4}
+def test_shards_are_shuffled(orders):
+    epochs = orders([(epoch, 0) for epoch in range(20)], window=10, interleaved=1)
+    assert {first[-1] // 100 for first, *_ in epochs} == {1, 2, 4}
 
 
 @pytest.mark.parametrize(("window", "interleaved"), [(7, 2), *slow((40, 1), (65_536, 8))])
-def test_start_in_the_middle_gives_the_same_records(window, interleaved, order):
-    settings = {"window": window, "interleaved": interleaved}
-    all_numbers = concatenate(order(5, 1, **settings))
-    for skip in (1, 7, 40, 41, 80, 81, 120):
-        assert concatenate(order(5, 1, skip, **settings)) == all_numbers[skip:]
+def test_start_in_the_middle_gives_the_same_records(window, interleaved, orders):
+    skips = (0, 1, 7, 40, 41, 80, 81, 120)
+    epochs = orders([(1, skip) for skip in skips], seed=5, window=window, interleaved=interleaved)
+    all_numbers = concatenate(epochs[0])
+    assert sorted(all_numbers) == NUMBERS
+    for skip, windows in zip(skips, epochs, strict=True):
+        assert concatenate(windows) == all_numbers[skip:]
 
 
 def test_in_order_reads_by_number_from_any_start(paths):

@@ -12,7 +12,7 @@ from bert_keras.features import FEATURES, IGNORED_LABEL
 from bert_keras.pipelines.batches.batch_share import BatchShare
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode
 from bert_keras.pipelines.batches.task_batches import make_task_batches
-from tests.marks import slow_except
+from tests.marks import slow, slow_except
 
 PAD = 3
 NUM_SEQUENCES = 53
@@ -69,7 +69,7 @@ def compute_padding_share(sequences, batch_size, **settings):
     return 1 - sum(mask.sum() for mask in masks) / sum(mask.size for mask in masks)
 
 
-@pytest.mark.parametrize("settings", [{}, {"shuffle": True}, {"shuffle": True, "group_size": 1, "seed": 5}])
+@pytest.mark.parametrize("settings", [{}, {"shuffle": True}, *slow({"shuffle": True, "group_size": 1, "seed": 5})])
 def test_every_sequence_is_read_once_per_epoch_complete_and_padded(sequences, settings):
     elements = read(make_task_batches(sequences, batch_size=7, **settings))
     assert sorted(itertools.chain(*map(get_indices, elements))) == list(range(NUM_SEQUENCES))
@@ -111,13 +111,15 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("kind", slow_except(SETTINGS, quick=["shuffled", "groups"]))
-def test_batches_can_start_anywhere(kind):
+@pytest.mark.parametrize(
+    ("kind", "first_batches"), [("groups", (8, 13)), *slow(*((kind, (1, 8, 13, 18, 23)) for kind in SETTINGS))]
+)
+def test_batches_can_start_anywhere(kind, first_batches):
     sequences = make_sequences(draw_usual_lengths(88))
     settings = {"labels": np.arange(88), "batch_size": 12, "epochs": 3, "seed": 6, **SETTINGS[kind]}
     all_batches = read(make_task_batches(sequences, **settings))
     assert len(all_batches) == 24
-    for first_batch in (1, 8, 13, 18, 23):
+    for first_batch in first_batches:
         assert read(make_task_batches(sequences, **settings, first_batch=first_batch)) == all_batches[first_batch:]
 
 
@@ -137,8 +139,8 @@ def test_order_depends_only_on_seed_and_epoch(sequences):
     dataset = make_task_batches(sequences, **settings, seed=1)
     expected = order(dataset)
     epochs = [expected[start : start + 9] for start in (0, 9, 18)]
-    other_seeds = [order(make_task_batches(sequences, **{**settings, "epochs": 1}, seed=seed)) for seed in (0, 2)]
-    for one, other in itertools.combinations([*epochs, *other_seeds], 2):
+    other_seed = [order(make_task_batches(sequences, **{**settings, "epochs": 1}, seed=2))]
+    for one, other in itertools.combinations([*epochs, *other_seed], 2):
         assert set(map(frozenset, one)) != set(map(frozenset, other))  # other batches, not only another order
     assert order(dataset) == expected
     options = tf.data.Options()
@@ -152,8 +154,8 @@ def test_order_depends_only_on_seed_and_epoch(sequences):
 
 
 def test_sequences_of_similar_length_share_a_batch():
-    """Measured: 6.7 % of all positions are padding if batches are sorted by length, 65 % otherwise."""
-    sequences = make_sequences(draw_usual_lengths(6000))
+    """Measured: 6.0 % of all positions are padding if batches are sorted by length, 63 % otherwise."""
+    sequences = make_sequences(draw_usual_lengths(3000))
     assert compute_padding_share(sequences, 16, shuffle=True, seed=2) < 0.1
     assert compute_padding_share(sequences, 16) > 0.6
     assert compute_padding_share(sequences, 16, shuffle=True, seed=2, sort_by_length=False) > 0.6
@@ -170,6 +172,7 @@ def test_order_without_sorting_is_a_random_permutation():
     assert len(set(map(tuple, numbers))) == 5
 
 
+@pytest.mark.slow
 def test_batches_of_all_lengths_are_shuffled():
     """The length of a batch is independent of its neighbours and of its position.
 
@@ -183,7 +186,7 @@ def test_batches_of_all_lengths_are_shuffled():
     assert abs(np.corrcoef(lengths, np.arange(375))[0, 1]) < 0.2
 
 
-@pytest.mark.parametrize(("num_batches", "max_share"), [(8, 0.3), (60, 0.18)])
+@pytest.mark.parametrize(("num_batches", "max_share"), [(8, 0.3), *slow((60, 0.18))])
 def test_sequences_have_other_batch_neighbours_in_the_next_epoch(num_batches, max_share):
     """This holds even for few batches, because they are sorted by length in at least four runs.
 
@@ -201,6 +204,7 @@ def test_sequences_have_other_batch_neighbours_in_the_next_epoch(num_batches, ma
     assert len(first & second) / len(first) < max_share
 
 
+@pytest.mark.slow
 def test_every_sequence_is_equally_likely_in_every_batch():
     """In 400 epochs a sequence is in each of 4 batches 100 times on average. Measured: 81 to 117; sigma is 8.7."""
     dataset = make_task_batches(make_sequences([5] * 12), batch_size=3, shuffle=True, epochs=400)
@@ -211,7 +215,7 @@ def test_every_sequence_is_equally_likely_in_every_batch():
     assert abs(counts - 100).max() < 35
 
 
-@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("shuffle", [True, *slow(False)])
 def test_filled_batches_are_full_and_every_sequence_counts_once(sequences, shuffle):
     settings = {"batch_size": 8, "shuffle": shuffle, "epochs": 2, "fill_batches": True}
     elements = read(make_task_batches(sequences, np.arange(NUM_SEQUENCES), **settings))
@@ -244,7 +248,7 @@ def test_fill_sequences_do_not_lengthen_a_batch():
     assert [np.shape(batch["token_ids"]) for batch in batches] == [(4, 40), (4, 5), (4, 5), (4, 5)]
 
 
-@pytest.mark.parametrize("fill_batches", [False, True])
+@pytest.mark.parametrize("fill_batches", [True, *slow(False)])
 def test_weights_stay_with_their_sequences(sequences, fill_batches):
     weights = 0.5 + np.random.default_rng(1).random(NUM_SEQUENCES).astype(np.float32)
     settings = {"batch_size": 8, "shuffle": True, "fill_batches": fill_batches}
@@ -284,7 +288,9 @@ def test_label_dicts_and_arrays_stay_with_their_sequences(sequences):
     )
 
 
-@pytest.mark.parametrize("settings", [{}, {"shuffle": True}, {"shuffle": True, "fill_batches": True, "batch_size": 12}])
+@pytest.mark.parametrize(
+    "settings", [*slow({}, {"shuffle": True}), {"shuffle": True, "fill_batches": True, "batch_size": 12}]
+)
 def test_groups_stay_together_and_in_order(settings):
     sequences = make_sequences(draw_usual_lengths(88))
     settings = {"batch_size": 8, "group_size": 4, "epochs": 2, **settings}
@@ -320,7 +326,7 @@ def test_groups_are_sorted_by_their_longest_sequence():
     ("labels", "group_size"),
     slow_except(
         itertools.product(["sequence labels", "token labels", "none"], [1, 2]),
-        quick=[("sequence labels", 2), ("token labels", 1)],
+        quick=[("token labels", 2)],
     ),
 )
 def test_shares_of_all_replicas_make_up_the_batch(labels, group_size):

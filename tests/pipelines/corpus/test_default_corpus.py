@@ -6,9 +6,13 @@ import re
 import subprocess
 import sys
 
-from bert_keras.pipelines.corpus.default_corpus import make_labelled_passages
+import pytest
+
+from bert_keras.pipelines.corpus import default_corpus
+from tests.marks import slow
 
 
+@pytest.mark.slow
 def test_the_default_corpus_is_a_megabyte_of_english_in_hundreds_of_documents(python_text):
     sentences = [sentence for document in python_text for sentence in document]
     assert all(python_text), "a document without sentences"
@@ -19,27 +23,35 @@ def test_the_default_corpus_is_a_megabyte_of_english_in_hundreds_of_documents(py
     assert {word for word, _ in common.most_common(5)} == {"the", "a", "to", "of", "is"}
 
 
-def test_the_default_corpus_has_no_code_markup_or_line_breaks(python_text):
+@pytest.mark.parametrize("documents", ["some_text", *slow("python_text")])
+def test_the_default_corpus_has_no_code_markup_or_line_breaks(documents, request):
     left = re.compile(r">>>|::=|\n|:[a-z]+:`|  ")
-    assert [sentence for document in python_text for sentence in document if left.search(sentence)] == []
+    sentences = [sentence for document in request.getfixturevalue(documents) for sentence in document]
+    assert len(sentences) > 3000
+    assert [sentence for sentence in sentences if left.search(sentence)] == []
 
 
+@pytest.mark.slow
 def test_repeated_paragraphs_are_used_once(python_text):
     sentences = [sentence for document in python_text for sentence in document]
     assert len(sentences) - len(set(sentences)) < 700  # 425 short ones in different paragraphs; 1,959 without this rule
 
 
-def test_labelled_passages_are_balanced_and_never_share_a_sentence():
-    rows = make_labelled_passages()
+@pytest.mark.parametrize(("pages", "min_passages"), [("some_pages", 20), *slow(("python_pages", 900))])
+def test_labelled_passages_are_balanced_and_never_share_a_sentence(pages, min_passages, request, monkeypatch):
+    pages = request.getfixturevalue(pages)
+    monkeypatch.setattr(default_corpus, "_read_pages", lambda: iter(pages))
+    rows = default_corpus.make_labelled_passages()
     sizes = collections.Counter(label for _, label in rows)
     assert set(sizes) == {"language", "network", "interface", "concurrency"}
     assert len(set(sizes.values())) == 1
-    assert sizes["language"] > 900  # 1,068 to 1,120 in Python 3.10 to 3.13
+    assert sizes["language"] > min_passages  # of all pages 1,068 to 1,120 in Python 3.10 to 3.13
     assert len({text for text, _ in rows}) == len(rows)
     assert min(len(text.split()) for text, _ in rows) >= 8
     assert not any(letter in text for text, _ in rows for letter in "\u2018\u2019\u201c\u201d")
 
 
+@pytest.mark.slow
 def test_text_is_the_same_in_every_process_and_needs_no_tensorflow(python_text):
     """A new process with different string hashes gives the same documents, and imports none of the modules it reads."""
     code = (

@@ -9,6 +9,7 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_sources import find_sources
 from bert_keras.pipelines.records import DocumentText, FileText, write_records
 from bert_keras.pipelines.records.beam_records import split_beam_options, write_records_with_beam
+from tests.marks import slow
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("apache_beam") is None, reason="needs apache-beam"),
@@ -31,7 +32,7 @@ def text(make_text, tmp_path):
     return lambda: FileText(find_sources(tmp_path / "text.txt"))
 
 
-@pytest.mark.parametrize("objective", ["nsp", "none"])
+@pytest.mark.parametrize("objective", ["nsp", *slow("none")])
 def test_beam_writes_the_bytes_of_write_records(text, tiny_tokenizer, tmp_path, objective, read_records):
     settings = {**SETTINGS, "sentence_objective": objective}
     local = write_records(tmp_path / "local", text(), tiny_tokenizer, **settings)

@@ -5,17 +5,27 @@ import hashlib
 import itertools
 import json
 import pathlib
+import pickle
+import shutil
 
 import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_sources import find_sources
-from bert_keras.pipelines.records import FileText, RecordSettings, TokenizerSpec, list_shard_paths, read_manifest
+from bert_keras.pipelines.records import (
+    FileText,
+    RecordSettings,
+    TokenizerSpec,
+    list_shard_paths,
+    read_manifest,
+    records_folder,
+)
 from bert_keras.pipelines.records import write_records as write
 from bert_keras.pipelines.records.blocks import is_held_out
 from bert_keras.pipelines.records.manifest import QUALITY_COUNTS
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.staging import LISTING
+from tests.marks import slow, slow_except
 
 SETTINGS = {"max_sequence_length": 29, "seed": 5, "block_bytes": 1000, "held_out_rate": 0.2}
 DOCUMENTS = [["The unaffable a.", "Playing b, c."], ["", "\t"], ["a b c d", "", "the the"], ["playings", "d, d.", "c"]]
@@ -27,10 +37,16 @@ def text(make_text):
     return make_text(70)
 
 
+@pytest.fixture(scope="module")
+def written(text, tiny_tokenizer, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("written") / "records"
+    write(folder, text, tiny_tokenizer, **SETTINGS)
+    return folder
+
+
 @pytest.fixture
-def folder(text, tiny_tokenizer, tmp_path):
-    write(tmp_path / "records", text, tiny_tokenizer, **SETTINGS)
-    return tmp_path / "records"
+def folder(written, tmp_path):
+    return shutil.copytree(written, tmp_path / "records")
 
 
 def read_content(folder):
@@ -73,8 +89,10 @@ def count_tokens(examples):
     return collections.Counter(token for example in examples for part in example for token in part)
 
 
-@pytest.mark.parametrize("objective", ["nsp", "sop", "none"])
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("objective", "packed"),
+    slow_except(itertools.product(["nsp", "sop", "none"], [False, True]), quick=[("nsp", True), ("none", False)]),
+)
 def test_examples_fit_with_special_tokens(text, tiny_tokenizer, tmp_path, read_records, objective, packed):
     settings = {**SETTINGS, "sentence_objective": objective, "packed": packed, "max_examples_per_sequence": 3}
     manifest = write(tmp_path / "out", text, tiny_tokenizer, **settings)
@@ -117,8 +135,10 @@ def test_packing_does_not_change_the_examples(text, tiny_tokenizer, tmp_path, re
     assert read_manifest(tmp_path / "True")["num_records"] < read_manifest(tmp_path / "False")["num_records"]
 
 
-@pytest.mark.parametrize("keep_apart", [False, True])
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("keep_apart", "packed"),
+    slow_except(itertools.product([False, True], [False, True]), quick=[(False, False), (True, True)]),
+)
 def test_objective_none_writes_every_token_once(text, tiny_tokenizer, tmp_path, read_records, keep_apart, packed):
     settings = {**SETTINGS, "sentence_objective": "none", "keep_documents_apart": keep_apart, "packed": packed}
     write(tmp_path / "out", text, tiny_tokenizer, **settings)
@@ -160,7 +180,7 @@ def test_held_out_text_is_never_in_training_records(tiny_tokenizer, tmp_path, re
     assert len(borrowed) <= 10
 
 
-@pytest.mark.parametrize("first_is_long", [False, True])
+@pytest.mark.parametrize("first_is_long", [False, *slow(True)])
 def test_document_in_several_blocks_never_gets_itself_as_random_next(tmp_path, read_records, first_is_long):
     words = [f"w{number}" for number in range(4)]
     tokenizer = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
@@ -187,11 +207,38 @@ def test_duplicates_are_different(text, tiny_tokenizer, tmp_path, read_records):
     assert read_manifest(tmp_path / "3")["num_documents"] == read_manifest(tmp_path / "1")["num_documents"]
 
 
-@pytest.mark.parametrize("num_workers", [2, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.slow  # the next test does the work of the processes in this one
+@pytest.mark.parametrize("num_workers", [2, 8])
 def test_number_of_workers_does_not_change_the_bytes(text, tiny_tokenizer, tmp_path, num_workers):
+    check_workers(text, tiny_tokenizer, tmp_path, num_workers)
+
+
+def test_what_worker_processes_receive_gives_the_same_bytes(text, tiny_tokenizer, tmp_path, monkeypatch):
+    """Two workers take turns. They get pickled arguments and blocks, and return pickled shards."""
+
+    def map_with_two_workers(items, make_worker, arguments, *, num_workers, task):
+        arguments = pickle.dumps((make_worker, arguments))
+        workers = []
+        for _ in range(num_workers):
+            make, received = pickle.loads(arguments)
+            workers.append(make(*received, num_threads=None))
+        for number, (key, item) in enumerate(items):
+            work = workers[number % num_workers]
+            yield key, None if item is None else pickle.loads(pickle.dumps(work(pickle.loads(pickle.dumps(item)))))
+
+    def map_blocks(*arguments, num_workers, **options):
+        run = map_in_order if num_workers == 1 else map_with_two_workers
+        return run(*arguments, num_workers=num_workers, **options)
+
+    map_in_order = records_folder.map_in_order
+    monkeypatch.setattr(records_folder, "map_in_order", map_blocks)
+    check_workers(text, tiny_tokenizer, tmp_path, 2)
+
+
+def check_workers(text, tokenizer, tmp_path, num_workers):
     settings = {**SETTINGS, "packed": True}
-    write(tmp_path / "1", text, tiny_tokenizer, **settings)
-    write(tmp_path / "n", iter(text), TokenizerSpec.from_tokenizer(tiny_tokenizer), **settings, num_workers=num_workers)
+    write(tmp_path / "1", text, tokenizer, **settings)
+    write(tmp_path / "n", iter(text), TokenizerSpec.from_tokenizer(tokenizer), **settings, num_workers=num_workers)
     assert read_content(tmp_path / "1") == read_content(tmp_path / "n")
     assert len(read_content(tmp_path / "1")) > 7
 

@@ -17,6 +17,7 @@ from bert_keras.pipelines.records import records_folder as folder_module
 from bert_keras.pipelines.records import write_records as write
 from bert_keras.pipelines.records.partial_folder import count_finished_blocks, get_partial_path
 from bert_keras.staging import lock_folder
+from tests.marks import slow
 
 SETTINGS = {"max_sequence_length": 29, "seed": 5, "block_bytes": 1000, "held_out_rate": 0.2, "packed": True}
 
@@ -227,13 +228,13 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("num_workers", [pytest.param(1, marks=pytest.mark.slow), 2])
-def test_process_killed_repeatedly_ends_with_the_same_bytes(tmp_path, num_workers):
+@pytest.mark.parametrize(("num_workers", "num_kills"), [(2, 2), *slow((1, 5), (2, 5))])
+def test_process_killed_repeatedly_ends_with_the_same_bytes(tmp_path, num_workers, num_kills):
     (tmp_path / "script.py").write_text(SCRIPT)
     command = [sys.executable, str(tmp_path / "script.py")]
     subprocess.run([*command, str(tmp_path / "uninterrupted"), "1"], check=True)
     rng, finished = random.Random(num_workers), [0]
-    for _ in range(5):
+    for _ in range(num_kills):
         process = subprocess.Popen([*command, str(tmp_path / "out"), str(num_workers)], stderr=subprocess.DEVNULL)
         num_blocks = finished[-1] + rng.randint(1, 8)
         while process.poll() is None and count_finished_blocks(tmp_path / "out") < num_blocks:
@@ -244,7 +245,7 @@ def test_process_killed_repeatedly_ends_with_the_same_bytes(tmp_path, num_worker
         finished.append(count_finished_blocks(tmp_path / "out"))
     subprocess.run([*command, str(tmp_path / "out"), str(num_workers)], check=True)
     assert finished == sorted(finished)
-    assert 5 <= finished[-1] < 75
+    assert num_kills <= finished[-1] < 75
     assert read_content(tmp_path / "out") == read_content(tmp_path / "uninterrupted")
     assert not get_partial_path(tmp_path / "out").exists()
 

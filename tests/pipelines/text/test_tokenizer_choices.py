@@ -1,6 +1,7 @@
 """Rules that are settings, compared with third-party tokenizers that have the same settings."""
 
 import functools
+import itertools
 import unicodedata
 
 import numpy as np
@@ -10,6 +11,7 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
+from tests.marks import slow_except
 
 from .google_reference import GoogleTokenizer
 from .tokenizer_checks import assert_ids_equal_googles, rich_tokenizer
@@ -17,7 +19,9 @@ from .tokenizer_texts import SETTINGS, random_texts, sampled_scalars
 
 CHOICES = pytest.mark.parametrize(
     ("lowercase", "strip_accents", "tokenize_chinese_chars"),
-    [(a, b, c) for a in (True, False) for b in (True, False) for c in (True, False)],
+    slow_except(
+        itertools.product([True, False], repeat=3), quick=[(True, False, True), (False, True, False)]
+    ),  # each value once
 )
 
 

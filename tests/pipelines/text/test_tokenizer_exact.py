@@ -43,13 +43,14 @@ def assert_nearly_all(num_compared, num_texts):
 
 
 @UNCASED_FIRST
-def test_20_000_characters_in_four_settings(lowercase):
-    scalars = sampled_scalars(20_000, seed=1)
+def test_10_000_characters_in_four_settings(lowercase):
+    scalars = sampled_scalars(20_000, seed=1)[::2]
     pair = make_pair(sharp_vocabulary(scalars), lowercase=lowercase)
-    assert_nearly_all(assert_ids_equal_googles(*pair, in_settings(scalars)), 80_000)
+    assert_nearly_all(assert_ids_equal_googles(*pair, in_settings(scalars)), 40_000)
 
 
-@pytest.mark.parametrize("name", slow_except(VOCABULARIES, quick=["bert_multilingual_cased"]))
+@pytest.mark.slow  # the naughty strings also test the published vocabularies
+@PUBLISHED
 def test_2_500_characters_in_four_settings_with_published_vocabularies(name):
     texts = in_settings(sampled_scalars(15_000, seed=2)[::6])
     assert_nearly_all(assert_ids_equal_googles(*published_pair(name), texts), 10_000)
@@ -73,6 +74,7 @@ def test_every_character_in_four_settings_with_published_vocabularies(name):
     assert_nearly_all(assert_ids_equal_googles(*published_pair(name), in_settings(SCALARS)), 4 * 1_112_064)
 
 
+@pytest.mark.slow
 def test_every_chinese_character_can_be_a_token():
     """80,000 single-character words need stand-ins from all ranges that tensorflow-text splits off."""
     ranges = ((0x3400, 0x4DC0), (0x4E00, 0xA000), (0xF900, 0xFB00), (0x20000, 0x2A6E0), (0x2A700, 0x2CEB0))
@@ -81,19 +83,20 @@ def test_every_chinese_character_can_be_a_token():
     assert_ids_equal_googles(*pair, [f"a{scalar}b" for scalar in scalars[::2]])
 
 
-@PUBLISHED
+@pytest.mark.parametrize("name", slow_except(VOCABULARIES, quick=["bert_uncased"]))
 def test_naughty_strings(name):
     assert assert_ids_equal_googles(*published_pair(name), naughty_strings()) > 1500
 
 
 @UNCASED_FIRST
 def test_normalization_cases_of_unicode(lowercase):
-    texts = normalization_cases()
+    texts = normalization_cases()[::4]
     pair = make_pair(sharp_vocabulary(texts), lowercase=lowercase)
-    assert assert_ids_equal_googles(*pair, [*texts, *(f"a{text}\u0323b" for text in texts[::4])]) > 40_000
+    assert assert_ids_equal_googles(*pair, [*texts, *(f"a{text}\u0323b" for text in texts[::4])]) > 10_000
 
 
-@pytest.mark.parametrize("name", slow_except(VOCABULARIES, quick=["bert_uncased"]))
+@pytest.mark.slow
+@PUBLISHED
 def test_one_line_in_200_of_all_corpora(name):
     assert assert_ids_equal_googles(*published_pair(name), corpus_lines()[::200]) > 2500
 

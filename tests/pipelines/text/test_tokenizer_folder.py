@@ -127,7 +127,8 @@ def test_the_saved_tokenizer_json_gives_the_same_ids(tmp_path):
     tokenizer, _ = published_pair("bert_uncased")
     tokenizer.save(tmp_path)
     theirs = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    texts = [text for text in naughty_strings() if text.isascii()]
+    texts = [text for text in naughty_strings() if text.isascii()][::60]
+    assert 20 < len(texts) <= 32  # a small batch, which needs no graph
     for text, ids in zip(texts, tokenizer.tokenize(texts, keep_special_tokens=True).to_list(), strict=True):
         assert theirs.encode(text).ids == [tokenizer.cls_id, *ids, tokenizer.sep_id]
     pair = theirs.encode("a [MASK] b", "c")

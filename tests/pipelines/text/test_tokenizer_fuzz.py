@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.marks import slow
+
 from .tokenizer_checks import assert_ids_equal_googles, assert_offsets_are_correct, rich_pair
 from .tokenizer_texts import random_characters, random_texts
 
@@ -22,7 +24,7 @@ TEXTS = st.lists(st.text(CHARACTERS, max_size=40), min_size=1, max_size=20)
 FUZZ = settings(
     derandomize=True,
     deadline=None,
-    max_examples=100,
+    max_examples=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
@@ -33,19 +35,20 @@ def test_uncased_ids_and_offsets_of_generated_strings(texts):
     assert_offsets_are_correct(*rich_pair(lowercase=True), texts)
 
 
+@pytest.mark.slow
 @FUZZ
 @given(texts=TEXTS)
 def test_cased_ids_and_offsets_of_generated_strings(texts):
     assert_offsets_are_correct(*rich_pair(lowercase=False), texts)
 
 
-@settings(FUZZ, max_examples=60)
+@settings(FUZZ, max_examples=30)
 @given(texts=st.lists(st.binary(max_size=60), min_size=1, max_size=20))
 def test_ids_and_offsets_of_generated_bytes(texts):
     assert_offsets_are_correct(*rich_pair(lowercase=True), texts)
 
 
-@pytest.mark.parametrize("lowercase", [True, False], ids=["uncased", "cased"])
+@pytest.mark.parametrize("lowercase", [True, *slow(False)], ids=["uncased", "cased"])
 def test_random_strings_of_all_lengths_up_to_5_000(lowercase):
     lengths = np.array([*range(0, 300, 7), 511, 1000, 2500, 4999, 5000])
     texts = random_texts(len(lengths), seed=12, lengths=lengths)

@@ -66,8 +66,8 @@ def long_texts(scalars):
             yield " ".join(words[start : start + _SCALARS_A_TEXT])
 
 
-def test_20_000_characters_in_three_settings(phone):
-    scalars = sampled_scalars(20_000, seed=14)
+def test_5_000_characters_in_three_settings(phone):
+    scalars = sampled_scalars(20_000, seed=14)[::4]
     tokenizer = BertTokenizer(sharp_vocabulary(scalars), text_rules="mediapipe")
     assert_same(tokenizer, phone, list(long_texts(scalars)))
 
@@ -85,6 +85,7 @@ def rich():
     return rich_tokenizer(text_rules="mediapipe")
 
 
+@pytest.mark.slow  # the next tests compare random strings
 def test_naughty_strings_and_corpora(phone):
     tokenizer = BertTokenizer(published_vocabulary("bert_multilingual_cased"), text_rules="mediapipe")
     assert_same(tokenizer, phone, [*naughty_strings(), *corpus_lines()[::1000]])

@@ -18,6 +18,7 @@ needs_our_unicode_version = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow  # the next tests compare the values of the table
 @needs_our_unicode_version
 def test_the_table_equals_the_output_of_its_script():
     assert TABLE_PATH.read_bytes() == ("\n".join(table_lines()) + "\n").encode("ascii")

@@ -14,8 +14,7 @@ import bert_keras as bk
 from bert_keras.cli.main import main
 from bert_keras.errors import InputError
 from bert_keras.export.description import write_description
-from bert_keras.export.onnx.onnx_folder import write_onnx_folder
-from bert_keras.export.saved_model.to_saved_model import write_saved_model
+from bert_keras.export.onnx.onnx_folder import FLOAT32
 from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.engines.artifact_files import DESCRIPTION, ENGINES, find_artifact, is_artifact
 from bert_keras.tasks.engines.cores import count_cores
@@ -25,54 +24,91 @@ from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification
 from bert_keras.tasks.token_classification import TokenClassification
+from tests.export.conftest import LENGTH
 from tests.marks import slow_except
 
 TOLERANCE = 1e-5
 BFLOAT16_TOLERANCE = 0.05
-TEXTS = ["the one", "", "Cafés & [MASK] in naïve Zürich", "so very long " * 30, "number 4"]
-PAIRS = [("Where?", "in Berlin, as it were"), ("Who is it?", "it was Jane Austen " * 20)]
-TASKS = {
-    "classify": TextClassification(31, window_overlap=3, labels=("bad", "good", "odd")),
-    "multi_label": TextClassification(31, problem="multi_label", labels=("b", "a")),
-    "regression": TextClassification(31, problem="regression"),
-    "tag": TokenClassification(31, window_overlap=3, labels=("O", "B-X", "I-X"), scheme="IOB2"),
-    "answer": QuestionAnswering(31, window_overlap=3, max_question_length=11),
-    "embed": SentenceEmbedding(31, prompts={"query": "Where? "}, default_prompt_name="query"),
+TEXTS = ["the one", "", "Cafés & [MASK] in a naïve red hat", "the cat and a very odd dog " * 15, "number 4"]
+PAIRS = [("Where?", "on a mat, as it were"), ("the cat", "it was the dog and a cat " * 10)]
+LABELS = ("rot", "grün", "blau")
+TAGS = ("O", "B-tier", "I-tier", "B-ort")
+TASKS = {  # with the labels and the settings of the models
+    "classify": TextClassification(13, window_overlap=3, labels=LABELS),
+    "multi_label": TextClassification(LENGTH, problem="multi_label", labels=("LABEL_0", "LABEL_1", "LABEL_2")),
+    "regression": TextClassification(LENGTH, problem="regression"),
+    "tag": TokenClassification(13, window_overlap=3, labels=TAGS, scheme="IOB2"),
+    "answer": QuestionAnswering(LENGTH, window_overlap=3, max_question_length=5),
+    "embed": SentenceEmbedding(LENGTH, normalize=False, prompts={"query": "a hat "}, default_prompt_name="query"),
+}
+KINDS = {  # the models in `tests/serving/conftest.py` that do these tasks
+    "classify": "pair_classifier",
+    "tag": "token_classifier",
+    "answer": "null_answerer",
+    "embed": "embedder",
 }
 
 
 @pytest.fixture(scope="module")
-def exported(save_task, tmp_path_factory):
-    """Function that returns the predictor of a tiny checkpoint and its output folder of `export`."""
+def open_predictor(make_kind):
+    """Function that returns the predictor of a tiny model that does a task."""
+
+    def make_predictor(kind: str, task):
+        model, tokenizer, _ = make_kind(kind)
+        if isinstance(model, bk.BertEmbedder):
+            model = bk.BertEmbedder(model.encoder, **task.head_arguments())
+        return Predictor(model, tokenizer, task)
+
+    return make_predictor
+
+
+@pytest.fixture(scope="module")
+def exported(open_predictor, onnx_files, saved_model_folders, tmp_path_factory):
+    """Function that returns the predictor of a tiny model and its output folder of `export`."""
     cache = {}
 
-    def export(name: str):
+    def export(name: str, *, with_saved_model: bool = True):
+        kind = KINDS.get(name, name)
         if name not in cache:
-            predictor, _ = save_task(TASKS[name])
-            out = tmp_path_factory.mktemp(name) / "out"
-            model, tokenizer, task = predictor.model, predictor.tokenizer, predictor.task
-            write_onnx_folder(model, tokenizer, out / "onnx", task=task.settings())
-            version = out / "saved_model/1"
-            write_saved_model(model, tokenizer, task, version)
-            write_description(model, tokenizer, version / DESCRIPTION, task=task.settings())
+            predictor, out = open_predictor(kind, TASKS[name]), tmp_path_factory.mktemp(name) / "out"
+            write_onnx_folder(predictor, onnx_files(kind), out / "onnx")
             cache[name] = predictor, out
-        return cache[name]
+        predictor, out = cache[name]
+        version = out / "saved_model/1"
+        if with_saved_model and not version.exists():
+            shutil.copytree(saved_model_folders(kind), version)
+            describe(predictor, version / DESCRIPTION)
+        return predictor, out
 
     return export
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("name", slow_except(list(TASKS), quick=["classify", "answer", "embed"]))
+def describe(predictor, folder):
+    write_description(predictor.model, predictor.tokenizer, folder, task=predictor.task.settings())
+
+
+def write_onnx_folder(predictor, onnx_file, folder):
+    """Write the folder of `export` with an ONNX file that exists already."""
+    (folder / FLOAT32).parent.mkdir(parents=True)
+    shutil.copy(onnx_file, folder / FLOAT32)
+    describe(predictor, folder)
+
+
+CASES = [(name, engine) for name in TASKS for engine in ENGINES]
+QUICK = [*(("classify", engine) for engine in ENGINES), ("answer", "onnxruntime")]
+
+
+@pytest.mark.parametrize(("name", "engine"), slow_except(CASES, quick=QUICK))
 def test_answers_equal_those_of_the_checkpoint(name, engine, exported, monkeypatch):
     monkeypatch.setattr(OpenvinoEngine, "precision", "f32")
-    predictor, out = exported(name)
+    predictor, out = exported(name, with_saved_model=engine == "tensorflow")
     inputs = PAIRS if name == "answer" else TEXTS
     served = Predictor.from_artifact(out, engine)
     assert served.task == predictor.task
     assert_close(served(inputs), predictor(inputs), TOLERANCE)
 
 
-@pytest.mark.parametrize("name", ["classify", "embed"])
+@pytest.mark.parametrize("name", slow_except(["classify", "embed"], quick=["classify"]))
 def test_openvino_is_close_to_the_checkpoint_in_the_precision_of_the_cpu(name, exported):
     predictor, out = exported(name)
     assert_close(Predictor.from_artifact(out, "openvino")(TEXTS), predictor(TEXTS), BFLOAT16_TOLERANCE)
@@ -94,10 +130,10 @@ def assert_close(got, expected, tolerance):
         assert got == expected
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", slow_except(ENGINES, quick=["onnxruntime", "openvino"]))
 def test_instances_and_threads_do_not_change_the_answers(engine, exported):
     _, out = exported("classify")
-    texts = [f"{'so very ' * (number * 7 % 23)}number {number}" for number in range(300)]
+    texts = [f"{'so very ' * (number * 7 % 23)}number {number}" for number in range(100)]
     threads = {} if engine == "tensorflow" else {"threads": 1}  # the test process already runs TensorFlow
     several = Predictor.from_artifact(out, engine, **threads, instances=1 if engine == "tensorflow" else 2)
     several.model.tokens_per_batch = 256
@@ -120,6 +156,7 @@ def test_onnxruntime_and_openvino_do_not_import_tensorflow(exported):
     assert printed.split("\n")[-2] == "[]"
 
 
+@pytest.mark.slow
 def test_the_threads_of_a_saved_model_are_set_before_tensorflow_runs(exported):
     _, out = exported("classify")
     code = (
@@ -131,20 +168,23 @@ def test_the_threads_of_a_saved_model_are_set_before_tensorflow_runs(exported):
     assert printed.split("\n")[1] == "1"
 
 
-@pytest.mark.parametrize("given", slow_except([None, "0"], quick=[None]))
-def test_predict_makes_tensorflow_fast_unless_the_environment_says_otherwise(given, exported):
+@pytest.mark.slow
+@pytest.mark.parametrize("given", [None, "0"])
+def test_predict_sets_threads_and_makes_tensorflow_fast_unless_the_environment_says_otherwise(given, exported):
     _, out = exported("classify")
     environment = {name: value for name, value in os.environ.items() if name not in FAST_SAVED_MODEL}
     environment |= dict.fromkeys(FAST_SAVED_MODEL, given) if given else {}
     code = (
         "import os\nfrom bert_keras.cli.main import main\n"
-        f"main(['predict', {str(out / 'saved_model')!r}, 'a text'])\n"
-        f"print(*[os.environ[name] for name in {FAST_SAVED_MODEL!r}])"
+        f"main(['predict', {str(out / 'saved_model')!r}, 'a text', '--threads', '1'])\n"
+        f"print(*[os.environ[name] for name in {FAST_SAVED_MODEL!r}])\n"
+        "import tensorflow as tf; print(tf.config.threading.get_intra_op_parallelism_threads())"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    answer, used = run.stdout.splitlines()
+    answer, used, threads = run.stdout.splitlines()
     assert "label" in answer
     assert used == " ".join([given or "1"] * 2)
+    assert threads == "1"
 
 
 @pytest.mark.parametrize("place", [".", "onnx", "onnx/onnx/model.onnx", "saved_model", "saved_model/1"])
@@ -177,8 +217,10 @@ def test_onnxruntime_gets_the_number_of_threads(given, expected, exported, monke
     assert seen == [expected]
 
 
-def test_checkpoints_are_no_artifacts_even_with_an_onnx_file(save_task, exported, tmp_path):
-    _, folder = save_task(TASKS["classify"])
+def test_checkpoints_are_no_artifacts_even_with_an_onnx_file(exported, tmp_path):
+    predictor, _ = exported("classify")
+    folder = tmp_path / "checkpoint"
+    bk.save(predictor.model, predictor.tokenizer, folder, task=predictor.task.settings())
     both = shutil.copytree(folder, tmp_path / "both")
     shutil.copytree(exported("classify")[1] / "onnx/onnx", both / "onnx")
     assert not is_artifact(folder)
@@ -203,9 +245,10 @@ def test_a_tflite_model_is_named_as_such(place, tmp_path, capsys):
     assert "is a TFLite model, which no engine runs; expected an .onnx file or a SavedModel" in capsys.readouterr().err
 
 
-def test_prompts_that_are_not_pooled_are_refused(save_task, tmp_path):
-    predictor, _ = save_task(SentenceEmbedding(31, include_prompt=False, prompts={"query": "Where? "}))
-    write_onnx_folder(predictor.model, predictor.tokenizer, tmp_path / "out", task=predictor.task.settings())
+def test_prompts_that_are_not_pooled_are_refused(open_predictor, onnx_files, tmp_path):
+    task = SentenceEmbedding(LENGTH, normalize=False, include_prompt=False, prompts={"query": "a hat "})
+    predictor = open_predictor("embedder", task)
+    write_onnx_folder(predictor, onnx_files("embedder"), tmp_path / "out")
     served = Predictor.from_artifact(tmp_path / "out")
     assert_close(served(["the one"]), predictor(["the one"]), TOLERANCE)
     with pytest.raises(InputError, match=r"leaves the prompt out of its sentence vectors .* use the checkpoint folder"):

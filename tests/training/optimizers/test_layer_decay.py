@@ -9,6 +9,7 @@ import pytest
 from bert_keras.errors import InputError
 from bert_keras.training.optimizers.adamw_and_lamb import adamw
 from bert_keras.training.optimizers.layer_decay import compute_layer_factors, freeze
+from tests.marks import slow
 
 DECAY = 0.8
 NUM_BLOCKS = 3  # of the tiny models
@@ -31,9 +32,15 @@ def electra_name(path: str) -> str:
     return "/embeddings/" if "/embeddings/" in path else "task_specific/"
 
 
+@pytest.fixture(scope="module")
+def classifier(make_model):
+    """A classifier that no test changes."""
+    return make_model("classifier")
+
+
 @pytest.mark.parametrize(
     ("kind", "changes"),
-    [("classifier", {}), ("classifier_without_pooler", {"embedding_dim": 14}), ("token_classifier", {})],
+    [("classifier", {}), ("classifier_without_pooler", {"embedding_dim": 14}), *slow(("token_classifier", {}))],
 )
 def test_layer_factors_match_electras_code(kind, changes, make_model):
     model = make_model(kind, **changes)
@@ -43,8 +50,8 @@ def test_layer_factors_match_electras_code(kind, changes, make_model):
     assert set(names) == set(rates) - (set() if changes else {"/embeddings_project/"})
 
 
-def test_the_head_has_factor_1_and_the_last_block_the_square_of_layer_decay(make_model):
-    model = make_model("classifier")
+def test_the_head_has_factor_1_and_the_last_block_the_square_of_layer_decay(classifier):
+    model = classifier
     factors = dict(zip(map(id, model.trainable_variables), compute_layer_factors(model, DECAY), strict=True))
     encoder = model.encoder
     for variable, depth in (
@@ -57,8 +64,8 @@ def test_the_head_has_factor_1_and_the_last_block_the_square_of_layer_decay(make
         assert factors[id(variable)] == DECAY**depth, variable.path
 
 
-def test_a_layer_decay_of_1_has_no_factors(make_model):
-    assert compute_layer_factors(make_model("classifier"), 1.0) is None
+def test_a_layer_decay_of_1_has_no_factors(classifier):
+    assert compute_layer_factors(classifier, 1.0) is None
 
 
 def test_only_trainable_variables_have_layer_factors(make_model):
@@ -69,7 +76,7 @@ def test_only_trainable_variables_have_layer_factors(make_model):
     assert sorted(set(factors)) == [DECAY**2, 1.0]
 
 
-@pytest.mark.parametrize(("num_blocks", "changes"), [(0, {}), (2, {}), (3, {}), (1, {"embedding_dim": 14})])
+@pytest.mark.parametrize(("num_blocks", "changes"), [*slow((0, {}), (2, {}), (3, {})), (1, {"embedding_dim": 14})])
 def test_frozen_weights_keep_their_bits_and_all_others_train(num_blocks, changes, make_model, make_batch):
     model = make_model("classifier_without_pooler", **changes)
     freeze(model, num_blocks)
@@ -87,15 +94,15 @@ def test_frozen_weights_keep_their_bits_and_all_others_train(num_blocks, changes
     assert len({weight.path for weight in model.weights}) == len(model.weights)
 
 
-def test_freezing_too_many_blocks_is_rejected(make_model):
+def test_freezing_too_many_blocks_is_rejected(classifier):
     with pytest.raises(
         InputError, match="4 blocks cannot be frozen, because the model has 3; expected at most that many: freeze fewer"
     ):
-        freeze(make_model("classifier"), 4)
+        freeze(classifier, 4)
 
 
 def test_frozen_layers_are_saved_and_loaded(make_model, tmp_path):
-    model = make_model("classifier")
+    model = make_model("classifier", num_layers=2)
     freeze(model, 1)
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")

@@ -24,8 +24,8 @@ def learn_tokens(sentences, **options):
     return learn_vocabulary(sentences=sentences, **options).tokens
 
 
-def test_a_vocabulary_starts_with_the_special_tokens_and_has_the_size_asked_for(python_text):
-    sentences = [sentence for document in python_text for sentence in document]
+def test_a_vocabulary_starts_with_the_special_tokens_and_has_the_size_asked_for(some_text):
+    sentences = [sentence for document in some_text for sentence in document]
     vocabulary = learn_tokens(iter(sentences), size=2011)
     assert tuple(vocabulary[:5]) == SPECIAL_TOKENS
     assert vocabulary[0] == "[PAD]"
@@ -159,6 +159,7 @@ def test_the_trainer_receives_each_word_as_often_as_it_was_counted():
     assert not {"lower", "##er"} & set(rare)
 
 
+@pytest.mark.slow
 def test_forgetting_rare_words_gives_the_same_bytes_with_any_number_of_workers(python_text):
     sentences = [sentence for document in python_text for sentence in document]
     options = {"size": 1500, "max_words": 3000}
