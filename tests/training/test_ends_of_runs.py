@@ -58,7 +58,7 @@ def test_a_time_budget_ends_a_run(timed_run, records, monkeypatch):
 
 @pytest.mark.slow
 def test_a_time_budget_ends_a_pretraining(timed_run, records):
-    assert_ended_by_time(*last_lines(run_pretraining(timed_run, [records[0]])))
+    assert_ended_by_time(*last_lines(run_pretraining(timed_run, [records[0]]).log))
 
 
 @pytest.mark.slow
