@@ -2,7 +2,6 @@
 
 import itertools
 import random
-import time
 
 import numpy as np
 import pytest
@@ -157,11 +156,11 @@ MANY_TOKENS = {
 }
 
 
-@pytest.mark.slow  # it asserts seconds
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["special", "added"])
 @pytest.mark.parametrize("case", MANY_TOKENS)
-def test_thousands_of_tokens_are_matched_as_fast_as_a_few(case, kind, tmp_path, capfd):
-    """Compared with Hugging Face's tokenizer. RE2 once ran out of memory, printed a line per text and took 0.5 ms."""
+def test_thousands_of_tokens_are_matched_within_the_memory_of_re2(case, kind, tmp_path, capfd):
+    """Compared with Hugging Face's tokenizer. Out of memory, RE2 prints a line and takes 0.5 ms for each text."""
     from tokenizers import Tokenizer
 
     tokens = list(dict.fromkeys(MANY_TOKENS[case]))
@@ -174,8 +173,5 @@ def test_thousands_of_tokens_are_matched_as_fast_as_a_few(case, kind, tmp_path, 
     texts += ["abc ab e", "[E", "a [E", tokens[0][:-1], f"abc {tokens[-1]} abc"]
     reference = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     expected = [encoding.ids for encoding in reference.encode_batch(texts, add_special_tokens=False)]
-    assert tokenizer.tokenize(texts).to_list() == expected  # traces the graph
-    begin = time.perf_counter()
-    tokenizer.tokenize(texts * 3)
-    assert time.perf_counter() - begin < 2  # measured 0.1 s, or 0.7 s for long tokens; 4.7 s when RE2 ran out of memory
+    assert tokenizer.tokenize(texts).to_list() == expected
     assert "memory" not in capfd.readouterr().err
