@@ -2,7 +2,6 @@
 
 import itertools
 import random
-import time
 
 import pytest
 from tokenizers import normalizers, pre_tokenizers
@@ -64,11 +63,8 @@ def test_special_tokens_are_not_counted_and_separate_words():
     )
 
 
-def test_thousands_of_special_tokens_do_not_slow_down_counting():
-    """A regular expression with 4,000 alternatives took 7.4 us per byte."""
+def test_thousands_of_special_tokens_are_counted():
+    """Without a regular expression of all tokens: with 4,000 alternatives it took 7.4 us per byte."""
     text = ["in the [entity] of [e1] or <e2>, [e"] * 10_000
     tokens = [f"{bracket}e{number}]" for bracket in "[<" for number in range(5000)]
-    begin = time.perf_counter()
-    counts = count(text, None, tokens)
-    assert time.perf_counter() - begin < 0.5  # measured: 0.06 s; 2.5 s with a regular expression
-    assert counts[0] == 10_000 * len("inthe[entity]ofor<e2>,[e")
+    assert count(text, None, tokens)[0] == 10_000 * len("inthe[entity]ofor<e2>,[e")
