@@ -112,7 +112,7 @@ def list_fillings(folder, tokenizer) -> list:
     return [[[dataclasses.asdict(filling) for filling in mask] for mask in text] for text in filled]
 
 
-@pytest.mark.slow  # tests/modeling/test_as_keras_models.py compares the outputs of three models on JAX
+@pytest.mark.slow  # tests/modeling/test_as_keras_models.py compares the outputs of two models on JAX
 def test_predictor_and_fill_mask_agree_on_jax_and_other_functions_are_rejected(checkpoints, tokenizer):
     done = run_on("jax", "-c", SCRIPT, str(checkpoints), json.dumps(EXAMPLES), json.dumps(MASKED))
     assert done.returncode == 0, done.stderr

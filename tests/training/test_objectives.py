@@ -121,7 +121,7 @@ def test_mixed_precision_keeps_its_weights_in_float32(policy, records, tiny_run,
     assert keras.config.dtype_policy().name == "float32"
 
 
-@pytest.mark.slow  # test_optimizers.py scales the loss of a quick training
+@pytest.mark.slow  # optimizers/test_adamw_and_lamb.py scales the loss of a quick training
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_mixed_precision_trains(policy, records, tiny_run):
     folder, manifest = records
@@ -129,7 +129,7 @@ def test_mixed_precision_trains(policy, records, tiny_run):
     assert math.isfinite(trained.metrics["loss"])
 
 
-@pytest.mark.slow  # test_optimizers.py makes LAMB by its name too
+@pytest.mark.slow  # optimizers/test_adamw_and_lamb.py makes LAMB by its name too
 def test_lamb_trains_with_its_own_schedule(records, tiny_run):
     folder, manifest = records
     trained = run_pretraining(tiny_run(manifest, optimizer__name="lamb", optimizer__schedule="cosine"), [folder])

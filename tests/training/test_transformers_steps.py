@@ -36,7 +36,7 @@ class Course(keras.callbacks.Callback):
         self.losses.append(logs["loss"])
 
 
-@pytest.mark.slow  # torch's optimizer is compared in test_optimizers.py, the models in tests/checkpoints
+@pytest.mark.slow  # optimizers/test_adamw_and_lamb.py compares with torch's optimizer, tests/checkpoints the models
 @pytest.mark.parametrize("name", HEADS)
 def test_every_step_matches_transformers(name, make_encoder, story_tokenizer, tmp_path):
     calm_encoder = make_encoder(hidden_dropout_rate=0.0, attention_dropout_rate=0.0)

@@ -378,7 +378,7 @@ def test_mixed_float16_scales_the_loss_automatically(make, sizes, make_batch):
     num_overflows = 12 - int(model.optimizer.iterations)  # such a step is skipped, and the scale halved
     assert num_overflows < 4
     assert float(model.optimizer.dynamic_scale) == 2.0 ** (15 - num_overflows)
-    assert history[-1] < 0.95 * history[0]  # measured: 0.19 adamw, 0.92 lamb
+    assert history[-1] < 0.95 * history[0]  # measured: 0.005 adamw, 0.83 lamb
 
 
 @pytest.mark.parametrize("make", [by_depth, *slow(adamw, lamb)])
