@@ -18,7 +18,7 @@ from bert_keras.tasks.engines.artifact_files import TASK_OUTPUTS
 from bert_keras.tasks.engines.onnxruntime_engine import OnnxruntimeEngine
 from bert_keras.tasks.sequence_runner import SequenceRunner
 
-_NUM_ROUNDS = 3  # the files take turns
+_NUM_ROUNDS = 3  # one after the other in each round
 _FLOAT32 = "float32"
 
 

@@ -32,3 +32,5 @@ def test_without_a_readable_file_the_name_is_that_of_the_folder(tmp_path):
     (folder / "serving").mkdir(parents=True)
     (folder / "serving/models.config").write_bytes(b"\xff\x00")
     assert name_model(folder) == "my-model"
+    (folder / "deploy/triton/a_ids/config.pbtxt").mkdir(parents=True)
+    assert name_model(folder) == "my-model"

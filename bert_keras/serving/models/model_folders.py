@@ -57,7 +57,7 @@ def name_model(folder: pathlib.Path) -> str:
     It is the name given to the export, as in `serving/models.config` or `deploy/triton/`, or the folder's own name.
     """
     for pattern, suffix in (("serving/models.config", ""), ("deploy/triton/*_ids/config.pbtxt", "_ids")):
-        for config in folder.glob(pattern):
+        for config in filter(pathlib.Path.is_file, folder.glob(pattern)):
             if found := _NAME_IN_CONFIG.search(config.read_text(encoding="utf-8", errors="replace")):
                 return found[1].removesuffix(suffix)
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", folder.resolve().name).strip("-_.") or "bert"

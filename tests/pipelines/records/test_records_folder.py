@@ -214,7 +214,7 @@ def test_number_of_workers_does_not_change_the_bytes(text, tiny_tokenizer, tmp_p
 
 
 def test_what_worker_processes_receive_gives_the_same_bytes(text, tiny_tokenizer, tmp_path, monkeypatch):
-    """Two workers take turns. They get pickled arguments and blocks, and return pickled shards."""
+    """Two workers get blocks alternately. They get pickled arguments and blocks, and return pickled shards."""
 
     def map_with_two_workers(items, make_worker, arguments, *, num_workers, task):
         arguments = pickle.dumps((make_worker, arguments))

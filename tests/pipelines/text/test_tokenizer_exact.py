@@ -43,10 +43,11 @@ def assert_nearly_all(num_compared, num_texts):
 
 
 @UNCASED_FIRST
-def test_10_000_characters_in_four_settings(lowercase):
-    scalars = sampled_scalars(20_000, seed=1)[::2]
+@pytest.mark.parametrize("number", [10_000, *slow(20_000)])
+def test_characters_in_four_settings(number, lowercase):
+    scalars = sampled_scalars(20_000, seed=1)[:: 20_000 // number]
     pair = make_pair(sharp_vocabulary(scalars), lowercase=lowercase)
-    assert_nearly_all(assert_ids_equal_googles(*pair, in_settings(scalars)), 40_000)
+    assert_nearly_all(assert_ids_equal_googles(*pair, in_settings(scalars)), 4 * number)
 
 
 @pytest.mark.slow  # the naughty strings also test the published vocabularies
@@ -89,10 +90,11 @@ def test_naughty_strings(name):
 
 
 @UNCASED_FIRST
-def test_normalization_cases_of_unicode(lowercase):
-    texts = normalization_cases()[::4]
+@pytest.mark.parametrize(("step", "at_least"), [(4, 10_000), *slow((1, 40_000))])
+def test_normalization_cases_of_unicode(step, at_least, lowercase):
+    texts = normalization_cases()[::step]
     pair = make_pair(sharp_vocabulary(texts), lowercase=lowercase)
-    assert assert_ids_equal_googles(*pair, [*texts, *(f"a{text}\u0323b" for text in texts[::4])]) > 10_000
+    assert assert_ids_equal_googles(*pair, [*texts, *(f"a{text}\u0323b" for text in texts[::4])]) > at_least
 
 
 @pytest.mark.slow
