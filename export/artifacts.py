@@ -22,7 +22,14 @@ from bert_keras.export.saved_model import saved_model_artifact
 from bert_keras.export.settings import ExportSettings
 from bert_keras.export.targets import PARITY, add_to_parity_report, check_export_target
 from bert_keras.export.tflite import tflite_artifact
+from bert_keras.export.vocabulary_trimming import (
+    build_trimming_report,
+    check_equal_outputs,
+    choose_tokens,
+    trim_checkpoint,
+)
 from bert_keras.extras import check_tensorflow_backend
+from bert_keras.pipelines.corpus.text_sources import TextSource, find_sources
 from bert_keras.staging import lock_folder
 from bert_keras.tasks.task_loading import TASK_CLASSES, restore_task
 from bert_keras.tasks.text_classification import TextClassification
@@ -59,7 +66,7 @@ def export_model(
         formats: any of "saved_model", "tflite" and "onnx".
         overwrite: whether to replace `tflite/`, `onnx/` and `deploy/` in `out`.
         progress: called as `progress(num_done, num_stages, name)` at the start of each stage.
-        **settings: fields of `ExportSettings` (`pairs`, `quantizations`, `tflite_length`, `thorough`, ...).
+        **settings: fields of `ExportSettings` (`pairs`, `quantizations`, `tflite_length`, `trim_vocabulary`, ...).
 
     Returns:
         The parity report of these artifacts: `checkpoint`, and `artifacts`, a dict from the path of each artifact in
@@ -67,7 +74,8 @@ def export_model(
 
     Raises:
         InputError: a format or setting is invalid, the checkpoint cannot be read, or `out` cannot be written.
-        ParityError: an artifact differs from the checkpoint. Nothing is published.
+        ParityError: an artifact, or the model with a trimmed vocabulary, differs from the checkpoint. Nothing is
+            published.
 
     Example:
         >>> # report = bk.export_model("checkpoint", "artifacts", formats=["saved_model", "onnx"])
@@ -78,10 +86,13 @@ def export_model(
     settings.check_formats(formats)
     settings = _name_model(settings, checkpoint)
     out = pathlib.Path(out)
-    check_export_target(out, formats, overwrite=overwrite, inputs=[str(checkpoint)])
+    sources = None if settings.trim_vocabulary is None else find_sources(settings.trim_vocabulary)
+    inputs = [str(checkpoint), *(source.path for source in sources or () if source.path)]
+    check_export_target(out, formats, overwrite=overwrite, inputs=inputs)
     writers = [_WRITERS[name] for name in dict.fromkeys(formats)]
-    stages = Stages(progress, 1 + sum(1 + count_checks(settings) for _, count_checks in writers))
+    stages = Stages(progress, 1 + bool(sources) + sum(1 + count_checks(settings) for _, count_checks in writers))
     stages.begin("loading the checkpoint")
+    checkpoint = read_checkpoint(checkpoint)  # so that its files are read and hashed once
     reference = load_reference(checkpoint, pairs=settings.pairs)
     for name in ("examples", "calibration"):
         if callable(make_examples := getattr(settings, name)):
@@ -89,16 +100,25 @@ def export_model(
     check_can_be_scored(reference, settings)
     if "tflite" in formats:
         settings.check_lengths(reference.config.max_sequence_length)
+    whole, trimming_report = None, None
+    if sources is not None:
+        stages.begin("trimming the vocabulary")
+        trimmed, trimming_report = _trim_vocabulary(reference, checkpoint, sources, settings)
+        whole, reference = (reference if settings.examples is not None else None), trimmed
     checks = BackgroundChecks(stages, functools.partial(_check_passed, checkpoint))
     with _without_empty_folders(out), lock_folder(out):
         with contextlib.ExitStack() as publishing, contextlib.closing(checks):
-            job = ExportJob(reference, out, settings, stages, checks, publishing, overwrite)
+            job = ExportJob(reference, out, settings, stages, checks, publishing, overwrite, whole=whole)
             for write, _ in writers:
                 write(job)
             checks.finish()
-        for name, report in checks.reports.items():
-            if not_carried_over := list_not_carried_over(reference, name):
-                report["not_carried_over"] = not_carried_over
+            for name, report in checks.reports.items():
+                if not_carried_over := list_not_carried_over(reference, name):
+                    report["not_carried_over"] = not_carried_over
+                if trimming_report is not None:
+                    report["trimmed_vocabulary"] = trimming_report
+            for complete in job.completions:
+                complete(checks.reports)
         add_to_parity_report(out / PARITY, str(checkpoint), checks.reports)
     stages.begin("published")
     logger.info("wrote %s", out)
@@ -113,17 +133,22 @@ def check_can_be_scored(reference: Reference, settings: ExportSettings) -> None:
         )
 
 
-def load_reference(checkpoint: str | os.PathLike | Checkpoint, *, pairs: bool | None = None) -> Reference:
+def load_reference(
+    checkpoint: str | os.PathLike | Checkpoint, *, pairs: bool | None = None, vocabulary: Sequence[str] | None = None
+) -> Reference:
     """Load the checkpoint that artifacts are made from or compared with.
 
     Args:
         checkpoint: any folder that `load` accepts.
         pairs: whether a classifier's texts are pairs; None: as it was trained.
+        vocabulary: the tokens of its vocabulary to keep; None: all.
 
     Raises:
         InputError: the checkpoint cannot be read, has no vocabulary, or does not accept pairs.
     """
     checkpoint = read_checkpoint(checkpoint)  # so that its files are read and hashed once
+    if vocabulary is not None:
+        checkpoint = trim_checkpoint(checkpoint, vocabulary)
     model, tokenizer = load(checkpoint), load_tokenizer(checkpoint)
     if tokenizer is None:
         raise InputError(f"{checkpoint} has no vocabulary; an artifact contains its tokenizer: put vocab.txt there")
@@ -135,6 +160,16 @@ def load_reference(checkpoint: str | os.PathLike | Checkpoint, *, pairs: bool | 
             f"{checkpoint} is a {type(model).__name__}; only a BertClassifier accepts pairs of texts: leave pairs out"
         )
     return Reference(model, tokenizer, task)
+
+
+def _trim_vocabulary(
+    whole: Reference, checkpoint: Checkpoint, sources: Sequence[TextSource], settings: ExportSettings
+) -> tuple[Reference, dict]:
+    """Load the checkpoint with the tokens that texts need, check it, and return it with its report."""
+    kept = choose_tokens(whole, sources)
+    trimmed = load_reference(checkpoint, pairs=settings.pairs, vocabulary=kept.vocabulary)
+    check_equal_outputs(whole, trimmed, kept.first_texts)
+    return trimmed, build_trimming_report(whole, trimmed, kept.num_texts, settings.examples)
 
 
 def _check_passed(checkpoint: str | os.PathLike, artifact: str, report: dict) -> None:

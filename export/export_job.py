@@ -88,6 +88,9 @@ class ExportJob:
         checks: compares the artifacts with the checkpoint.
         publishing: folders entered here are renamed to their final names if the export succeeds, and deleted if not.
         overwrite: whether existing artifacts may be replaced.
+        whole: the checkpoint with its whole vocabulary, if that of `reference` is trimmed and there are examples to
+            score both on; None: the reference.
+        completions: called with all parity reports when all artifacts have passed, before the folders are published.
     """
 
     reference: Reference
@@ -97,8 +100,10 @@ class ExportJob:
     checks: BackgroundChecks
     publishing: contextlib.ExitStack
     overwrite: bool
+    whole: Reference | None = None
+    completions: list[Callable[[Reports], None]] = dataclasses.field(default_factory=list)
 
     @functools.cached_property
     def checkpoint_score(self) -> float:
         """The checkpoint's own score on the labelled examples, in points; all formats compare with it."""
-        return score_checkpoint(self.reference, self.settings.examples)
+        return score_checkpoint(self.whole or self.reference, self.settings.examples)

@@ -10,6 +10,7 @@ from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES, THOROUGH_PROBES, ProbeSet
 from bert_keras.export.saved_model.serving_releases import OLDEST_SERVING, check_release
+from bert_keras.pipelines.corpus.text_sources import Names
 from bert_keras.tasks.base import Task
 
 FORMATS = ("saved_model", "tflite", "onnx")
@@ -20,7 +21,8 @@ SETTING_FORMATS = {  # the formats that use a setting; other settings apply to a
     **dict.fromkeys(("tflite_length", "tflite_lengths"), ("tflite",)),
 }
 AUTO = "auto"
-QUANTIZATIONS = ("float32", "float16", "dynamic_int8")
+DEFAULT_QUANTIZATIONS = ("float32", "float16", "dynamic_int8")
+QUANTIZATIONS = (*DEFAULT_QUANTIZATIONS, "dynamic_int4")
 DEFAULT_TOLERANCE = 0.5  # points
 _MODEL_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]*"  # characters that need no escaping in a URL
 _MIN_LENGTH = 3  # [CLS], one token, [SEP]
@@ -42,6 +44,8 @@ class ExportSettings:
         calibration: examples whose activations determine the scales of the 8-bit ONNX files of "auto", or a function
             from the task to such examples; None: `examples`.
         tolerance: points that a file may lose with the quantization "auto"; None: 0.5.
+        trim_vocabulary: files, folders or patterns of texts; only the tokens that they need are kept, see
+            `choose_tokens`. None: keep all.
         thorough: whether to compare on many probe inputs; see `ProbeSet`.
 
     Raises:
@@ -53,10 +57,11 @@ class ExportSettings:
     pairs: bool | None = None
     tflite_length: int | None = None
     tflite_lengths: tuple[int, ...] = ()
-    quantizations: tuple[str, ...] = QUANTIZATIONS
+    quantizations: tuple[str, ...] = DEFAULT_QUANTIZATIONS
     examples: Sequence | Callable[[Task | None], Sequence] | None = None
     calibration: Sequence | Callable[[Task | None], Sequence] | None = None
     tolerance: float | None = None
+    trim_vocabulary: Names | None = None
     thorough: bool = False
 
     @property
@@ -102,7 +107,7 @@ class ExportSettings:
         """Raise `InputError` for an unknown format, or a changed setting of a format that is not exported."""
         if unknown := sorted(set(formats) - set(FORMATS)):
             raise InputError(f"the format {quote(unknown[0])} does not exist; expected {', '.join(FORMATS)}")
-        if set(formats) & {"tflite", "onnx"} == {"onnx"} and self.quantizations not in (QUANTIZATIONS, (AUTO,)):
+        if set(formats) & {"tflite", "onnx"} == {"onnx"} and self.quantizations not in (DEFAULT_QUANTIZATIONS, (AUTO,)):
             raise InputError(
                 f"the quantization of onnx is {quote(self.quantizations[0])}; expected {AUTO}: an ONNX folder always "
                 "has a float32 and an 8-bit file"

@@ -11,7 +11,7 @@ from bert_keras.checks import read_field
 from bert_keras.errors import InputError
 from bert_keras.files import read_json, write_json
 from bert_keras.publishing import check_writable_folder, publish_file, resolve
-from bert_keras.staging import lock_folder
+from bert_keras.staging import LISTING, lock_folder
 
 PARITY = "parity.json"
 WRITTEN_BY = "export"
@@ -41,6 +41,11 @@ def check_export_target(
     if not folder.is_dir():
         check_writable_folder(out, WRITTEN_BY, inputs=inputs)
         return
+    if (folder / PARITY).is_file() and (folder / LISTING).is_file():
+        raise InputError(
+            f"{out} contains the artifacts of one format; expected a folder for those of all formats: name the folder "
+            "above, or another one"
+        )
     if (folder / PARITY).is_file():
         read_parity_report(pathlib.Path(out) / PARITY)
     else:

@@ -3,6 +3,8 @@
 import functools
 import pathlib
 
+from bert_keras.export.client_bundle.bundle_files import write_onnx_description
+from bert_keras.export.client_bundle.probes import make_probes
 from bert_keras.export.deployment.deployment_bundle import write_deployment_files
 from bert_keras.export.export_job import ExportJob
 from bert_keras.export.onnx.onnx_calibrated import write_calibrated_onnx
@@ -26,7 +28,8 @@ def count_stages(settings: ExportSettings) -> int:
 def export_onnx(job: ExportJob) -> None:
     """Write `onnx/`, a Hugging Face folder with `onnx/model.onnx` and `onnx/model_quantized.onnx`, and check both.
 
-    Next to it, `deploy/` contains files that serve it in other places.
+    Next to it, `deploy/` contains files that serve it in other places. `model.json`, for programs on devices, is added
+    when all artifacts have passed their checks.
 
     Raises:
         InputError: one of the folders exists and may not be replaced.
@@ -61,6 +64,9 @@ def export_onnx(job: ExportJob) -> None:
     else:
         job.checks.finish()
         job.checks.reports[f"onnx/{FLOAT32}"] |= scores
+    files = {path: kind for path, kind in ((FLOAT32, "float32"), (INT8, "int8")) if (folder / path).exists()}
+    probes = make_probes(reference, reference.task, reference.text_length)
+    job.completions.append(lambda reports: write_onnx_description(job, folder, files, probes=probes, reports=reports))
 
 
 def get_served_task(reference: Reference) -> Task | None:

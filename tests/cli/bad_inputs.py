@@ -243,6 +243,10 @@ CASES = {
         "export good out --to onnx --quantize auto --eval dev.csv --calibrate no.txt",
         r"no\.txt does not exist; expected a file of texts: check the path",
     ),
+    "export: missing texts to trim the vocabulary for": (
+        "export good out --trim-vocabulary no.txt",
+        r"no\.txt does not exist; expected a UTF-8 text file or a folder there: check the name",
+    ),
     "export: precision of an ONNX file": (
         "export good out --to onnx --quantize float16",
         r"the quantization of onnx is 'float16'; expected auto: an ONNX folder always has a float32 and an 8-bit file",

@@ -33,7 +33,7 @@ LINES = [
     "predict good train.csv --top 2 --max-sequence-length 12 --on-error skip --out answers.jsonl",
     "predict good - --columns text,label --format csv",
     "fill-mask mlm [MASK] --top-k 3 --json",
-    "export good out --to tflite onnx --quantize auto --eval dev.csv --tolerance 0.5 --tflite-length 12",
+    "export good out --to tflite onnx --quantize auto --eval dev.csv --tolerance 0.5 --trim-vocabulary dev.csv",
     "verify artifact good --thorough",
     "convert good out --to keras_hub --overwrite",
     "plan tiny --head tagging --num-classes 3 --length 64 --batch-size 4 --quick",

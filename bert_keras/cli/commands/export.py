@@ -19,6 +19,7 @@ from bert_keras.cli.console.parity_table import (
     format_parity_table,
     format_scores,
     format_tokenizer_differences,
+    format_trimmed_vocabulary,
 )
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import ProgressBar, print_result, print_settings
@@ -36,6 +37,7 @@ from bert_keras.cli.options.argument_checks import (
 from bert_keras.cli.options.model_folder import read_model
 from bert_keras.errors import InputError
 from bert_keras.extras import check_can_export
+from bert_keras.pipelines.corpus.text_sources import find_sources
 from bert_keras.pipelines.readers.option_spelling import spell_flag
 
 if TYPE_CHECKING:
@@ -75,6 +77,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="whether the SavedModel takes pairs of texts (default: as in training)",
     )
+    add_option(
+        parser,
+        "--trim-vocabulary",
+        pathlib.Path,
+        "keep only special tokens, single characters and the tokens that the texts of FILE use: one text per line, "
+        '.jsonl with the field "text", .gz of either, a folder of these, or - for standard input',
+    )
     add_thorough(parser)
     _add_quantization_options(parser)
     _add_tflite_options(parser)
@@ -88,7 +97,7 @@ def _add_quantization_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--quantize",
         nargs="+",
-        choices=["float32", "float16", "dynamic_int8", "auto"],
+        choices=["float32", "float16", "dynamic_int8", "dynamic_int4", "auto"],
         help="auto: the smallest TFLite file and the fastest 8-bit ONNX file that score as well as CHECKPOINT on "
         "--eval; otherwise the precisions of TFLite's weights, one file each (default: float32, float16 and "
         "dynamic_int8)",
@@ -125,6 +134,7 @@ def run(arguments: argparse.Namespace) -> None:
         *([lambda: check_exists(arguments.eval, "a file of labelled examples")] if arguments.eval else []),
         *([lambda: check_exists(arguments.calibrate, "a file of texts")] if arguments.calibrate else []),
         *(lambda kind=kind: check_can_export(kind) for kind in arguments.to),
+        *([lambda: find_sources(arguments.trim_vocabulary)] if arguments.trim_vocabulary else []),
     )
     examples, skipped = _read_examples(arguments, checkpoint) if arguments.eval else (None, {})
     calibration = _read_calibration(arguments, checkpoint) if arguments.calibrate else None
@@ -147,7 +157,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
     reports = parity["artifacts"]
     tables = [*format_parity_table(reports).split("\n"), *format_scores(reports), *format_not_carried_over(reports)]
-    tables += format_tokenizer_differences(reports)
+    tables += [*format_tokenizer_differences(reports), *format_trimmed_vocabulary(reports)]
     lines = [*tables, f"wrote {arguments.out}: each artifact was compared with the checkpoint in a fresh process"]
     guides = [arguments.out / folder / "README.md" for kind, folder in _GUIDES.items() if kind in arguments.to]
     if guides:
@@ -158,7 +168,14 @@ def run(arguments: argparse.Namespace) -> None:
 def _get_settings(arguments: argparse.Namespace) -> dict[str, object]:
     """Return the given fields of `ExportSettings`, except the examples."""
     given = task_options.get_given_options(
-        arguments, "min_serving", "model_name", "pairs", "tflite_length", "tolerance", "thorough"
+        arguments,
+        "min_serving",
+        "model_name",
+        "pairs",
+        "tflite_length",
+        "tolerance",
+        "thorough",
+        "trim_vocabulary",
     )
     if arguments.quantize is not None:
         given["quantizations"] = tuple(arguments.quantize)
@@ -192,11 +209,14 @@ def _format_options(options: Iterable[str]) -> str:
 
 
 def _list_inputs(arguments: argparse.Namespace) -> list[pathlib.Path]:
-    return [arguments.checkpoint, *(file for file in (arguments.eval, arguments.calibrate) if file)]
+    files = (arguments.eval, arguments.calibrate, arguments.trim_vocabulary)
+    return [arguments.checkpoint, *(file for file in files if file)]
 
 
 def _describe_settings(arguments: argparse.Namespace, settings: ExportSettings) -> dict[str, object]:
     shown = {"checkpoint": arguments.checkpoint, "out": arguments.out, "to": ", ".join(arguments.to)}
+    if arguments.trim_vocabulary:
+        shown["trim_vocabulary"] = arguments.trim_vocabulary
     if "saved_model" in arguments.to:
         shown["min_serving"] = settings.min_serving
     if "tflite" in arguments.to or settings.is_automatic:

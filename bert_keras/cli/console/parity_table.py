@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from bert_keras.checks import format_count
 from bert_keras.cli.console.report import format_table
 
 
@@ -55,6 +56,24 @@ def format_tokenizer_differences(reports: Mapping[str, Mapping]) -> list[str]:
         f"{folder}: {counts['differ']} of {counts['texts']} probe texts get other ids in engines without TensorFlow"
         for folder, counts in found.items()
     ]
+
+
+def format_trimmed_vocabulary(reports: Mapping[str, Mapping]) -> list[str]:
+    """Format one line about the trimmed vocabulary, which all artifacts of an export share, if it was trimmed."""
+    trimmed = next(
+        (report["trimmed_vocabulary"] for report in reports.values() if "trimmed_vocabulary" in report), None
+    )
+    if trimmed is None:
+        return []
+    line = (
+        f"vocabulary: {trimmed['num_tokens_after']:,} of {trimmed['num_tokens_before']:,} tokens kept for "
+        f"{format_count(trimmed['num_texts'], 'text')}, {trimmed['removed_parameters']:.1%} of the parameters removed"
+    )
+    if "num_changed_examples" in trimmed:
+        line += (
+            f"; {trimmed['num_changed_examples']:,} of {trimmed['num_examples']:,} labelled examples have other tokens"
+        )
+    return [line]
 
 
 def _format_time(candidate: Mapping) -> str:

@@ -1,6 +1,6 @@
 """The printed table of parity reports."""
 
-from bert_keras.cli.console.parity_table import format_parity_table, format_scores
+from bert_keras.cli.console.parity_table import format_parity_table, format_scores, format_trimmed_vocabulary
 
 EQUAL = {
     "passed": True,
@@ -50,3 +50,13 @@ def test_equal_mediapipe_score_causes_no_warning():
     scores = {"score": "accuracy", "checkpoint": 91.25, "file": 91.25}
     assert len(format_scores({"a": {**EQUAL, "scores": scores}})) == 1
     assert len(format_scores({"a": {**EQUAL, "scores": {**scores, "with_mediapipe_tokenizer": 91.25}}})) == 1
+
+
+def test_a_trimmed_vocabulary_has_one_line_for_all_artifacts():
+    trimmed = {"num_tokens_before": 30522, "num_tokens_after": 6400, "num_texts": 1, "removed_parameters": 0.4081}
+    line = "vocabulary: 6,400 of 30,522 tokens kept for 1 text, 40.8% of the parameters removed"
+    reports = {name: {**EQUAL, "trimmed_vocabulary": trimmed} for name in ("a", "b")}
+    assert format_trimmed_vocabulary(reports) == [line]
+    trimmed |= {"num_examples": 3080, "num_changed_examples": 12}
+    assert format_trimmed_vocabulary(reports) == [f"{line}; 12 of 3,080 labelled examples have other tokens"]
+    assert format_trimmed_vocabulary({"a": EQUAL}) == []

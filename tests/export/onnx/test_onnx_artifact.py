@@ -155,6 +155,14 @@ def test_folder_is_published_and_can_be_verified(references, tmp_path):
     assert report["tokenizer_json"] == parity["artifacts"][names[0]]["tokenizer_json"] == differences
     with pytest.raises(InputError, match=r"out/onnx exists and is not empty"):
         bk.export_model(tmp_path / "classifier", tmp_path / "out", formats=["onnx"])
+    model = json.loads((tmp_path / "out/onnx/model.json").read_text("utf-8"))
+    sizes = {file["path"]: (file["quantization"], file["bytes"]) for file in model["files"]}
+    kinds = {"onnx/model_quantized.onnx": "int8", "onnx/model.onnx": "float32"}
+    assert sizes == {path: (kind, (tmp_path / "out/onnx" / path).stat().st_size) for path, kind in kinds.items()}
+    assert list(sizes) == sorted(sizes, key=lambda path: sizes[path][1])
+    predictor = bk.Predictor.from_artifact(tmp_path / "out/onnx")  # as before: one more file in the folder
+    answers = predictor([probe["texts"][0] for probe in model["probes"]])
+    assert [probe["answer"]["label"] for probe in model["probes"]] == [answer["label"] for answer in answers]
     check_export_target(tmp_path / "out", ["onnx"], overwrite=True)
 
 

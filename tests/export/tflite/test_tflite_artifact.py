@@ -1,6 +1,7 @@
 """Parity check of TFLite files in LiteRT, the exported folder, and the quantization search."""
 
 import json
+import re
 
 import flatbuffers
 import numpy as np
@@ -14,6 +15,7 @@ from bert_keras.export.parity.probe_inputs import THOROUGH_PROBES
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.quantization_search import convert_to_points, score_file, search_quantization
 from bert_keras.export.settings import QUANTIZATIONS, ExportSettings
+from bert_keras.export.targets import check_export_target
 from bert_keras.export.tflite import tflite_artifact
 from bert_keras.export.tflite.tflite_file import IDENTIFIER, parse_tflite, schema
 from bert_keras.export.tflite.tflite_runner import TfliteRunner
@@ -142,7 +144,7 @@ def test_three_quantizations_are_written_by_default(exported, tmp_path):
 
 
 def test_default_setting_contains_three_quantizations():
-    assert ExportSettings().quantizations == QUANTIZATIONS
+    assert ExportSettings().quantizations == QUANTIZATIONS[:3]  # four bits only on request
 
 
 def check_files(out, quantizations):
@@ -165,6 +167,28 @@ def test_files_can_be_verified_and_are_not_replaced_without_overwrite(exported):
     assert (report["passed"], report["measure"]) == (True, "max")
     with pytest.raises(InputError, match=r"out/tflite exists and is not empty"):
         bk.export_model(exported / "classifier", exported / "out", formats=["tflite"])
+
+
+def test_folder_describes_its_files_for_app_teams(exported):
+    folder = exported / "out/tflite"
+    names = ["README.md", "labels.txt", "model.json", "model_float32.tflite", "model_float32_lengths.tflite"]
+    assert [path.name for path in sorted(folder.glob("[!.]*"))] == [*names, "parity.json", "vocab.txt"]
+    model = json.loads((folder / "model.json").read_text("utf-8"))
+    described = {file["path"]: file for file in model["files"]}
+    assert list(described) == sorted(described, key=lambda name: (folder / name).stat().st_size)
+    assert all(file["bytes"] == (folder / name).stat().st_size for name, file in described.items())
+    assert described["model_float32.tflite"]["signatures"] == {SIGNATURE: LENGTH}
+    assert described["model_float32_lengths.tflite"]["signatures"] == {"length_7": 7, f"length_{LENGTH}": LENGTH}
+    assert {tuple(one["shape"]) for one in model["inputs"]} == {(1, LENGTH)}
+    parity = json.loads((folder / "parity.json").read_text("utf-8"))
+    whole = json.loads((exported / "out/parity.json").read_text("utf-8"))
+    assert {f"tflite/{name}": report for name, report in parity["artifacts"].items()} == whole["artifacts"]
+
+
+def test_folder_of_one_format_is_no_target_of_an_export(exported):
+    with pytest.raises(InputError, match=r"out/tflite contains the artifacts of one format; expected a folder for"):
+        check_export_target(exported / "out/tflite", ["onnx"])
+    check_export_target(exported / "out", ["tflite"], overwrite=True)
 
 
 def test_files_supported_by_mediapipe_have_metadata(exported):
@@ -236,7 +260,13 @@ def test_auto_exports_one_file_and_reports_the_candidates(exported, references, 
     assert name == f"tflite/model_{report['scores']['tried'][-1]['quantization']}.tflite"
     assert report["scores"]["checkpoint"] == 100.0
     assert report["scores"]["file"] >= 80.0
-    assert [path.suffix for path in sorted((exported / "auto/tflite").glob("[!.]*"))] == [".txt", ".tflite", ".txt"]
+    kept = name.removeprefix("tflite/")
+    names = ["README.md", "labels.txt", "model.json", kept, "parity.json", "vocab.txt"]
+    assert [path.name for path in sorted((exported / "auto/tflite").glob("[!.]*"))] == names
+    model = json.loads((exported / "auto/tflite/model.json").read_text("utf-8"))
+    assert [file["path"] for file in model["files"]] == [kept]
+    readme = (exported / "auto/tflite/README.md").read_text("utf-8")
+    assert set(re.findall(r"model_\w+\.tflite", readme)) == {kept}
 
 
 def test_file_is_also_scored_with_the_mediapipe_tokenizer(references, exported):
@@ -256,7 +286,7 @@ def test_file_is_also_scored_with_the_mediapipe_tokenizer(references, exported):
 
 
 @pytest.mark.slow  # `test_wrong_file_is_rejected` changes files in the same ways
-@pytest.mark.parametrize("quantization", ["float32", "float16", "dynamic_int8"])
+@pytest.mark.parametrize("quantization", QUANTIZATIONS)
 @pytest.mark.parametrize("fault", ["segments zeroed", "mask and segments swapped"])
 def test_file_with_a_wrong_graph_is_rejected(fault, quantization, references, tmp_path, monkeypatch):
     reference = references("pair_classifier")

@@ -41,7 +41,7 @@ OUTPUTS = {
 }
 TOLERANCE = 2e-5  # measured: 2.6e-6 for logits over the vocabulary, 1.8e-7 for probabilities
 # for vectors with a standard deviation of 1.1; measured: 0.0040 and 0.085
-ROUNDED = {"float16": 0.02, "dynamic_int8": 0.4}
+ROUNDED = {"float16": 0.02, "dynamic_int8": 0.4, "dynamic_int4": 3.0}
 
 
 def run_litert(path, batch, signature="serving_default"):
@@ -103,7 +103,10 @@ def test_quantized_weights_change_outputs_a_little(quantization, make_model, mak
     got, expected = run_litert(tmp_path / "model.tflite", batch), expect("encoder_without_pooler", model, batch)
     assert TOLERANCE < largest_difference(got, expected) < ROUNDED[quantization]
     # measured: 1.004 and 1.12, because matrices below 1,024 values, here the positions, stay float32
-    assert facts.constant_bytes < facts.weight_bytes * {"float16": 1.01, "dynamic_int8": 1.13}[quantization]
+    assert (
+        facts.constant_bytes
+        < facts.weight_bytes * {"float16": 1.01, "dynamic_int8": 1.13, "dynamic_int4": 1.13}[quantization]
+    )
 
 
 def write_lengths(model, path, lengths):
@@ -134,9 +137,10 @@ def test_minilm_files_have_the_expected_sizes(tmp_path):
     for quantization in QUANTIZATIONS:
         facts = write_tflite(model, tmp_path / "model.tflite", quantization=quantization)
         sizes[quantization] = facts.size_bytes
-        assert facts.constant_bytes < facts.weight_bytes * (1.01 if quantization == "dynamic_int8" else 1.00001)
+        assert facts.constant_bytes < facts.weight_bytes * (1.01 if quantization.startswith("dynamic") else 1.00001)
     assert sizes["float16"] <= 0.51 * sizes["float32"]  # measured: 0.5006
     assert sizes["dynamic_int8"] <= 0.26 * sizes["float32"]  # measured: 0.2561
+    assert sizes["dynamic_int4"] <= 0.2 * sizes["float32"]  # measured: 0.197
     several = write_lengths(model, tmp_path / "model.tflite", (32, 64, 128))
     assert several.size_bytes <= 1.01 * sizes["float32"]  # measured: 1.0031
 
@@ -208,7 +212,10 @@ def test_model_with_unsupported_operators_is_rejected(make_model, tmp_path, monk
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"quantization": "int8"}, "quantization is 'int8'; expected one of float32, float16, dynamic_int8"),
+        (
+            {"quantization": "int8"},
+            "quantization is 'int8'; expected one of float32, float16, dynamic_int8, dynamic_int4",
+        ),
         ({"length": 1}, "length is 1; expected an integer from 2 to 17"),
         ({"length": 18}, "length is 18; expected"),
         ({"length": True}, "length is True; expected"),

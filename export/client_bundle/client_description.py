@@ -1,0 +1,173 @@
+"""`model.json`: all that a program without this package needs to answer texts with a TFLite or an ONNX file.
+
+The schema is in `docs/reference/formats.md`. The clients in `examples/` read it.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from bert_keras.errors import InputError
+from bert_keras.files import format_json
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
+from bert_keras.tasks.answer_extraction import NUM_LOGITS, QuestionAnswering
+from bert_keras.tasks.base import Task
+from bert_keras.tasks.sentence_embedding import SentenceEmbedding
+from bert_keras.tasks.text_classification import THRESHOLD, TextClassification
+from bert_keras.tasks.token_classification import TokenClassification
+
+MODEL_FILE = "model.json"
+FORMAT = 1  # increased if a program that reads the current format would give wrong answers
+_LINE_WIDTH = 120
+_TASK_KEYS = {  # the settings that determine an answer
+    TextClassification: ("problem", "has_pairs", "labels", "max_sequence_length", "window_overlap"),
+    TokenClassification: ("labels", "scheme", "max_sequence_length", "window_overlap"),
+    QuestionAnswering: (
+        "max_sequence_length",
+        "window_overlap",
+        "max_question_length",
+        "max_answer_length",
+        "num_best",
+        "allows_null",
+        "null_threshold",
+    ),
+    SentenceEmbedding: ("max_sequence_length",),
+}
+
+
+class ModelFile(NamedTuple):
+    """A model file that a program can choose.
+
+    Attributes:
+        path: its path, relative to `model.json`.
+        quantization: "float32", "float16", "dynamic_int8" (TFLite) or "int8" (ONNX).
+        num_bytes: its size.
+        signatures: the sequence length of each signature, keyed by its name; None: any length.
+    """
+
+    path: str
+    quantization: str
+    num_bytes: int
+    signatures: Mapping[str, int | None]
+
+
+class Tensor(NamedTuple):
+    """An input or an output of a model file.
+
+    Attributes:
+        name: its name in the signature.
+        index: its position among the inputs or the outputs of the graph.
+        dtype: "int32", "int64" or "float32".
+        shape: its shape; None: any size.
+    """
+
+    name: str
+    index: int
+    dtype: str
+    shape: Sequence[int | None]
+
+
+def build_client_description(
+    name: str,
+    runtime: str,
+    *,
+    files: Sequence[ModelFile],
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    tokenizer: BertTokenizer,
+    task: Task | None,
+    probes: Sequence[Mapping],
+) -> dict:
+    """Return the content of `model.json`.
+
+    Args:
+        name: the model's name.
+        runtime: "tflite" or "onnx".
+        files: the model files, in any order.
+        inputs: their inputs.
+        outputs: their outputs.
+        tokenizer: the model's tokenizer.
+        task: the task, with the length of the files; None: programs get the outputs only.
+        probes: the result of `make_probes`.
+    """
+    return {
+        "format": FORMAT,
+        "name": name,
+        "runtime": runtime,
+        "files": [
+            {"path": one.path, "quantization": one.quantization, "bytes": one.num_bytes, "signatures": one.signatures}
+            for one in sort_files(files, task)
+        ],
+        "inputs": [one._asdict() for one in inputs],
+        "outputs": [one._asdict() for one in outputs],
+        "tokenizer": _describe_tokenizer(tokenizer),
+        "task": None if task is None else describe_task(task),
+        "probes": list(probes),
+    }
+
+
+def sort_files(files: Sequence[ModelFile], task: Task | None) -> list[ModelFile]:
+    """Return the files, the smallest first; files that are too short for the task's sequences come last."""
+    needed = 0 if task is None else task.max_sequence_length
+
+    def is_short(file: ModelFile) -> bool:
+        return all(length is not None and length < needed for length in file.signatures.values())
+
+    return sorted(files, key=lambda file: (is_short(file), file.num_bytes))
+
+
+def describe_task(task: Task) -> dict[str, object]:
+    """Return the settings of a task that determine its answers, as plain values.
+
+    Raises:
+        InputError: the clients have no such task.
+    """
+    if (keys := _TASK_KEYS.get(type(task))) is None:
+        names = ", ".join(kind.name for kind in _TASK_KEYS)
+        raise InputError(f"the task is {task.name}, which {MODEL_FILE} cannot describe; expected one of {names}")
+    described = {"name": task.name, **{key: getattr(task, key) for key in keys}}
+    if isinstance(task, TextClassification):
+        described["threshold"] = THRESHOLD
+    if isinstance(task, QuestionAnswering):
+        described["num_logits"] = NUM_LOGITS
+    if isinstance(task, SentenceEmbedding):
+        described |= {"prompt": task.prompt_text, "similarity": "cosine"}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in described.items()}
+
+
+def _describe_tokenizer(tokenizer: BertTokenizer) -> dict[str, object]:
+    rules = tokenizer.rules
+    return {
+        "vocabulary": "vocab.txt",
+        "lowercase": rules.lowercase,
+        "strip_accents": rules.strip_accents,
+        "tokenize_chinese_chars": rules.tokenize_chinese_chars,
+        "max_input_chars_per_word": rules.max_input_chars_per_word,
+        "text_rules": rules.text_rules,
+        "unicode_version": rules.unicode_version,
+        "additional_special_tokens": list(tokenizer.special_tokens[len(SPECIAL_TOKENS) :]),
+        "added_tokens": list(tokenizer.added_tokens),
+        "pad_id": tokenizer.pad_id,
+        "unk_id": tokenizer.unk_id,
+        "cls_id": tokenizer.cls_id,
+        "sep_id": tokenizer.sep_id,
+        "mask_id": tokenizer.mask_id,
+    }
+
+
+def format_description(value: object, indent: str = "") -> str:
+    """Format JSON for people: a value that fits in a line, or a list of numbers, is one line."""
+    line = format_json(value)
+    is_flat = not isinstance(value, dict | list | tuple) or not any(isinstance(one, dict | list) for one in value)
+    if len(indent) + len(line) <= _LINE_WIDTH or (is_flat and not isinstance(value, dict)) or not value:
+        return line
+    inner = indent + "  "
+    if isinstance(value, dict):
+        parts = [
+            f"{json.dumps(key, ensure_ascii=False)}: {format_description(one, inner)}" for key, one in value.items()
+        ]
+    else:
+        parts = [format_description(one, inner) for one in value]
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return f"{opening}\n{inner}" + f",\n{inner}".join(parts) + f"\n{indent}{closing}"

@@ -1,0 +1,205 @@
+"""README.md of a folder of TFLite files, for app teams that have never seen this project."""
+
+import json
+import re
+import textwrap
+from collections.abc import Mapping
+from string import Template
+
+from bert_keras.checks import format_names
+from bert_keras.export.client_bundle import decoding_texts, readme_templates
+from bert_keras.files import format_json
+
+_SIGNATURE = "serving_default"  # of the files with one length
+PRECISIONS = {
+    "float32": "the weights of the original model, in 32 bits",
+    "float16": "weights of 16 bits: half the size of 32 bits, and nearly the same answers",
+    "dynamic_int8": "weights of 8 bits: a quarter of the size of 32 bits, and usually the fastest on a CPU",
+    "dynamic_int4": "weights of 4 bits in the products, 8 in the tables: the smallest; score it on your texts first",
+}
+_INPUTS = {  # name: values at a token, and at padding
+    "input_ids": ("the id of the token: its line in `vocab.txt`, counted from 0", "$pad_id, the id of `[PAD]`"),
+    "attention_mask": ("1, also at `[CLS]` and `[SEP]`", "0"),
+    "token_type_ids": ("$segments", "0"),
+}
+_WIDTH = 120
+_PARAGRAPH = re.compile(r"^(?![|#\n]).+(\n(?![|#\n]|- |\d\. ).+)*", re.MULTILINE)  # or one item of a list
+_MAX_ANSWER = 100  # characters of an answer in a comment
+
+
+def make_readme(
+    description: Mapping, *, vocabulary_size: int, in_mediapipe: bool, other_files: Mapping[str, str]
+) -> str:
+    """Return the README.md of a folder.
+
+    Args:
+        description: the content of its `model.json`.
+        vocabulary_size: the number of tokens.
+        in_mediapipe: whether MediaPipe can run the files with one length.
+        other_files: what the folder contains besides the model files, keyed by name.
+    """
+    files = [file for file in description["files"] if _SIGNATURE in file["signatures"]]
+    first = files[0]
+    is_mediapipe = description["tokenizer"]["text_rules"] == "mediapipe"
+    facts = {
+        "name": description["name"],
+        "first": first["path"],
+        "signature": _SIGNATURE,
+        "length": first["signatures"][_SIGNATURE],
+        "pad_id": description["tokenizer"]["pad_id"],
+        "vocabulary_size": f"{vocabulary_size:,}",
+        "texts": ", ".join(json.dumps(text, ensure_ascii=False) for text in description["probes"][0]["texts"]),
+        "answer": _shorten(format_json(_round(description["probes"][0]["answer"]))),
+    }
+    facts |= _describe_files(description, files, other_files, in_mediapipe=in_mediapipe)
+    facts |= _describe_inputs(description, facts)
+    facts |= _describe_outputs(description)
+    facts["rules_note"] = _describe_mediapipe_rules(in_mediapipe=in_mediapipe) if is_mediapipe else ""
+    facts["porting"] = readme_templates.PORTING_MEDIAPIPE if is_mediapipe else readme_templates.PORTING
+    facts["examples"] = _make_examples(description, facts, in_mediapipe=in_mediapipe)
+    return _wrap(_fill(readme_templates.README, **facts))
+
+
+def _describe_files(
+    description: Mapping, files: list[Mapping], other_files: Mapping[str, str], *, in_mediapipe: bool
+) -> dict[str, str]:
+    """Return the facts of the table of files, and the advice on choosing one."""
+    rows = []
+    for file in description["files"]:
+        lengths = " or ".join(str(length) for length in file["signatures"].values())
+        size = f"{file['bytes'] / 1e6:,.1f} MB"
+        rows.append(f"`{file['path']}` | {size}, sequences of {lengths} tokens; {PRECISIONS[file['quantization']]}")
+    rows += [f"`{name}` | {contents}" for name, contents in other_files.items()]
+    has_lengths = len(files) < len(description["files"])
+    others = ", then ".join(f"`{file['path']}`" for file in files[1:])
+    large = [file["path"] for file in files if file["quantization"] in ("float32", "float16")]
+    return {
+        "file_rows": "\n".join(f"| {row} |" for row in rows),
+        "reason": f", the smallest file; if its answers are too inexact for your texts, try {others}" if others else "",
+        "or_mediapipe": ", or MediaPipe" if in_mediapipe else "",
+        "gpu_row": _fill(readme_templates.GPU_ROW, file=large[0]) if large else "",
+        "shorter": (
+            " The files ending in `_lengths.tflite` have a signature for each of their lengths: call the shortest "
+            "one that fits the sequence."
+            if has_lengths
+            else " If your texts are short, ask for files with a smaller length (`--tflite-length`), or with several "
+            "(`--tflite-lengths`)."
+        ),
+        "signatures": (
+            f"`{_SIGNATURE}`" + "; that of a file with several lengths is `length_` and the length" * has_lengths
+        ),
+    }
+
+
+def _describe_inputs(description: Mapping, facts: Mapping) -> dict[str, str]:
+    """Return the facts of the section about inputs."""
+    settings, task, inputs = description["tokenizer"], description["task"], description["inputs"]
+    own_tokens = [f"`{token}`" for token in settings["additional_special_tokens"] + settings["added_tokens"]]
+    tokenizing = _fill(
+        readme_templates.TOKENIZING,
+        **facts,
+        casing="is lowercased" if settings["lowercase"] else "keeps its case",
+        accents="are removed" if settings["strip_accents"] else "are kept",
+        own_tokens=f" {format_names(own_tokens)} are tokens that are never split." if own_tokens else "",
+    )
+    if settings["text_rules"] == "mediapipe":
+        tokenizing = f" as MediaPipe does, with WordPiece and `vocab.txt` ({facts['vocabulary_size']} tokens)."
+    is_pair = decoding_texts.has_pairs(task)
+    segments = (
+        "0 in the first text with `[CLS]` and its `[SEP]`, 1 in the second text and its `[SEP]`" if is_pair else "0"
+    )
+    rows = []
+    for one in inputs:
+        at_token, at_padding = (_fill(text, segments=segments, **facts) for text in _INPUTS[one["name"]])
+        rows.append(f"| {one['index']} | `{one['name']}` | {at_token} | {at_padding} |")
+    cls, sep = f"`[CLS]` (id {settings['cls_id']})", f"`[SEP]` (id {settings['sep_id']})"
+    first, second = decoding_texts.name_texts(task)
+    return {
+        "tokenizing": decoding_texts.describe_text_before(task) + tokenizing,
+        "sequence": (
+            f"{cls}, the tokens of the {first}, {sep}, the tokens of the {second}, {sep}"
+            if is_pair
+            else f"{cls}, the tokens, {sep}"
+        ),
+        "long_texts": decoding_texts.describe_long_texts(task, facts["length"]),
+        "input_type": inputs[0]["dtype"],
+        "input_shape": inputs[0]["shape"],
+        "input_rows": "\n".join(rows),
+        "second_text": (
+            f"first_length = token_ids.index({settings['sep_id']}) + 1\n"
+            "segment_ids = [0] * first_length + [1] * (len(token_ids) - first_length)"
+            if is_pair
+            else "segment_ids = [0] * len(token_ids)"
+        ),
+    }
+
+
+def _describe_outputs(description: Mapping) -> dict[str, str]:
+    """Return the facts of the section about outputs, and the lines of code that read them."""
+    outputs = description["outputs"]
+    names = [one["name"] for one in outputs]
+    return {
+        "summary": decoding_texts.summarize_task(description["task"], names),
+        "output_rows": "\n".join(
+            f"| {one['index']} | `{one['name']}` | {one['dtype']} {one['shape']} |" for one in outputs
+        ),
+        "decoding": decoding_texts.describe_decoding(description["task"]),
+        "printing": "\n".join(f'print("{name}", outputs["{name}"][0].ravel()[:8])' for name in names),
+        "swift_outputs": "\n".join(
+            f'let {_to_camel_case(name)} = try runner.output(named: "{name}")  // Float32' for name in names
+        ),
+        "cpp_outputs": "\n".join(f'const float* {name} = runner->output_tensor("{name}")->data.f;' for name in names),
+    }
+
+
+def _describe_mediapipe_rules(*, in_mediapipe: bool) -> str:
+    use = "run it in MediaPipe, which does so by itself" if in_mediapipe else "use a tokenizer with these rules"
+    return _fill(readme_templates.MEDIAPIPE_RULES, use=use)
+
+
+def _make_examples(description: Mapping, facts: Mapping, *, in_mediapipe: bool) -> str:
+    templates, task = readme_templates, description["task"]
+    if task is None:
+        return templates.NO_TASK
+    is_mediapipe = description["tokenizer"]["text_rules"] == "mediapipe"
+    ranges = decoding_texts.describe_ranges(task)
+    examples = "" if is_mediapipe else _fill(templates.CLIENTS, **facts, ranges=ranges)
+    if in_mediapipe:
+        template = templates.MEDIAPIPE_CLASSIFIER if task["name"] == "classify" else templates.MEDIAPIPE_EMBEDDER
+        note = "" if is_mediapipe else templates.MEDIAPIPE_DIFFERENCES
+        note += decoding_texts.describe_mediapipe_limits(task)
+        examples += _fill(template, **facts, single=facts["first"], mediapipe_note=note)
+    return examples or "No reference client runs this model: see [Other languages](#other-languages).\n\n"
+
+
+def _round(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _round(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_round(one) for one in value]
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def _shorten(line: str) -> str:
+    return line if len(line) <= _MAX_ANSWER else f"{line[:_MAX_ANSWER]} ..."
+
+
+def _wrap(text: str) -> str:
+    """Fill the lines of paragraphs and list items; leave tables and code as they are."""
+    parts = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
+    return "".join(part if part.startswith("```") else _PARAGRAPH.sub(_fill_lines, part) for part in parts)
+
+
+def _fill_lines(paragraph: re.Match) -> str:
+    text = " ".join(paragraph[0].split())
+    indent = " " * len(re.match(r"(\d\.|-) |", text)[0])
+    lines = textwrap.wrap(text, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines)
+
+
+def _to_camel_case(name: str) -> str:
+    return re.sub(r"_(\w)", lambda match: match[1].upper(), name)
+
+
+def _fill(template: str, **facts: object) -> str:
+    return Template(template).substitute(facts)
