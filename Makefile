@@ -12,7 +12,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1
 PYTEST_OPTIONS := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --summary
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
-.PHONY: demo test test-all matrix keras-matrix lint clean
+.PHONY: demo test test-all clients matrix keras-matrix lint clean
 
 demo: $(VENV)/installed
 	$(BIN)/bert-keras demo demo --overwrite
@@ -24,6 +24,13 @@ test: $(VENV)/installed-for-tests
 # everything: also every character, all divisions of a step, fifty killed trainings, live comparisons with torch
 test-all: $(VENV)/installed-for-tests
 	$(PYTEST)
+
+# the clients in examples/ for phones and browsers: build them, and compare them with the package; needs Node 20 and a JDK
+clients: $(VENV)/installed-for-tests
+	cd examples/typescript && npm ci --no-audit --no-fund && npm run build
+	cd examples/browser && npm ci --no-audit --no-fund && npm run build
+	cd examples/mediapipe && npm ci --no-audit --no-fund
+	$(PYTEST) tests/examples/clients
 
 # the quick suite on every Python; PYTHONS="3.12 3.13" chooses
 matrix:
@@ -60,4 +67,5 @@ $(VENV)/installed-for-tests: $(VENV)/bin/python setup.cfg pyproject.toml
 	touch $@ $(VENV)/installed
 
 clean:
-	rm -rf $(VENV) .venv-* build dist demo *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-* build dist demo *.egg-info .pytest_cache .ruff_cache \
+	    examples/*/node_modules examples/*/dist
