@@ -12,7 +12,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1
 PYTEST_OPTIONS := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --summary
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
-.PHONY: demo test test-all clients matrix keras-matrix lint clean
+.PHONY: demo test test-all clients client-packages matrix keras-matrix lint clean
 
 demo: $(VENV)/installed
 	$(BIN)/bert-keras demo demo --overwrite
@@ -21,16 +21,18 @@ demo: $(VENV)/installed
 test: $(VENV)/installed-for-tests
 	$(PYTEST) -m "not slow"
 
-# everything: also every character, all divisions of a step, fifty killed trainings, live comparisons with torch
-test-all: $(VENV)/installed-for-tests
+# everything: also every character, all divisions of a step, fifty killed trainings, live comparisons with torch, the clients
+test-all: $(VENV)/installed-for-tests $(if $(shell command -v npm),client-packages)
 	$(PYTEST)
 
-# the clients in examples/ for phones and browsers: build them, and compare them with the package; needs Node 20 and a JDK
-clients: $(VENV)/installed-for-tests
+# the clients in examples/ for phones and browsers, compared with the package; needs Node 20, a JDK and Chromium
+clients: $(VENV)/installed-for-tests client-packages
+	$(PYTEST) tests/examples/clients
+
+client-packages:
 	cd examples/typescript && npm ci --no-audit --no-fund && npm run build
 	cd examples/browser && npm ci --no-audit --no-fund && npm run build
 	cd examples/mediapipe && npm ci --no-audit --no-fund
-	$(PYTEST) tests/examples/clients
 
 # the quick suite on every Python; PYTHONS="3.12 3.13" chooses
 matrix:

@@ -41,7 +41,7 @@ class ModelFile(NamedTuple):
 
     Attributes:
         path: its path, relative to `model.json`.
-        quantization: "float32", "float16", "dynamic_int8" (TFLite) or "int8" (ONNX).
+        quantization: "float32", "float16", "dynamic_int8", "dynamic_int4" (TFLite) or "int8" (ONNX).
         num_bytes: its size.
         signatures: the sequence length of each signature, keyed by its name; None: any length.
     """

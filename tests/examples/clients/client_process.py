@@ -88,7 +88,9 @@ class ClientProcess:
     def __enter__(self) -> "ClientProcess":
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, error: type[BaseException] | None, *_):
+        if error is not None:  # answers that nobody reads would block the program, and with it the thread that sends
+            self._process.kill()
         self.close()
 
     def _send(self, requests: Sequence[Mapping]) -> None:

@@ -5,9 +5,11 @@ import pathlib
 import shutil
 import subprocess
 
+import numpy as np
 import pytest
 
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from tests.export.conftest import WORDS
 from tests.made_once import made_once
 from tests.pipelines.text.tokenizer_checks import published_vocabulary
 from tests.pipelines.text.tokenizer_texts import (
@@ -24,8 +26,18 @@ from tests.shared_data import shared
 
 from .answer_checks import check_answers, check_probes
 from .client_process import ClientError, ClientProcess
-from .client_texts import KINDS, LONE_SURROGATES, LONG_TEXTS, ODD_TEXTS, PAIR_KINDS, TOKENIZERS, make_examples
+from .client_texts import (
+    KINDS,
+    LONE_SURROGATES,
+    LONG_TEXTS,
+    ODD_TEXTS,
+    PAIR_KINDS,
+    TOKENIZERS,
+    make_examples,
+    make_texts,
+)
 from .conftest import FILES
+from .python_client import bert_client
 from .runner_process import RunnerProcess, make_runner
 from .token_checks import check_tokens, pack_texts, write_tokenizer_folder
 
@@ -149,6 +161,57 @@ def test_file_with_several_lengths(open_client, client_predictors):
 def test_text_of_99_kb(open_client, client_predictors, kind):
     with open_client(kind, "onnx") as client:
         check_answers(client, client_predictors(kind, "onnx"), LONG_TEXTS[:1])
+
+
+TASKS_WITH_TIES = (
+    {"name": "answer", "max_sequence_length": 19, "window_overlap": 3, "max_question_length": 5, "max_answer_length": 4}
+    | {"num_best": 9, "num_logits": 3, "allows_null": True, "null_threshold": 0.0},
+    {"name": "tag", "labels": ["O", "B-x", "I-x", "L-x", "U-y"], "scheme": "BILOU"}
+    | {"max_sequence_length": 13, "window_overlap": 5},
+    {"name": "classify", "problem": "single_label", "has_pairs": False, "labels": ["a", "b", "c", "d", "e"]}
+    | {"max_sequence_length": 9, "window_overlap": 2},
+    {"name": "classify", "problem": "multi_label", "has_pairs": True, "labels": ["a", "b", "c", "d", "e"]}
+    | {"threshold": 0.5, "max_sequence_length": 16, "window_overlap": None},
+)
+
+
+def run_with_ties(task):
+    """Return a function that runs a model with few different logits."""
+
+    def run(token_ids, segment_ids):
+        rng = np.random.default_rng([*token_ids, *segment_ids])
+        shape = {"answer": (len(token_ids),), "tag": (len(token_ids), 5), "classify": (5,)}[task["name"]]
+        names = ("start_logits", "end_logits") if task["name"] == "answer" else ("logits",)
+        return {name: rng.integers(-1, 2, shape).astype(np.float32) for name in names}
+
+    return run
+
+
+def assert_equal(answer, expected):
+    """Check that two answers are equal, with numbers that differ by rounding only."""
+    assert type(answer) is type(expected)
+    if isinstance(expected, dict | list):
+        assert len(answer) == len(expected)
+        for name in expected if isinstance(expected, dict) else range(len(expected)):
+            assert_equal(answer[name], expected[name])
+    else:
+        assert answer == (pytest.approx(expected, abs=1e-12) if isinstance(expected, float) else expected)
+
+
+@pytest.mark.parametrize("task", TASKS_WITH_TIES, ids=lambda task: task.get("problem", task["name"]))
+def test_equal_logits_are_ordered_as_in_the_python_client(command, tmp_path, task):
+    tokenizer = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+    folder = write_tokenizer_folder(tokenizer, tmp_path)
+    description = json.loads((folder / "model.json").read_text("utf-8")) | {"task": task}
+    (folder / "model.json").write_text(json.dumps(description), encoding="utf-8")
+    python = bert_client.BertClient(description, tokenizer.vocabulary, run_with_ties(task))
+    texts = [text.encode("ascii", "ignore").decode() for text in make_texts(200, 5)]  # so that ranges are equal
+    is_pair = task["name"] == "answer" or task.get("has_pairs", False)
+    requests = [*zip(texts, reversed(texts), strict=True)] if is_pair else [(text,) for text in texts]
+    with RunnerProcess(command, folder, run_with_ties(task)) as client:
+        for request, answer in zip(requests, client.ask_all([{"answer": one} for one in requests]), strict=True):
+            expected = python.answer(*request)
+            assert_equal(answer, expected)
 
 
 # ------------------------------------------------------------------------------------------------------------- errors
