@@ -180,7 +180,7 @@ def test_tokens_of_prompts_are_kept(tokenizer, file):
 
 
 @pytest.mark.parametrize(
-    "kind", slow_except([*KINDS, "electra", "electra_with_generator"], quick=["classifier", "masked_lm", "pretrainer"])
+    "kind", slow_except([*KINDS, "electra", "electra_with_generator"], quick=["classifier", "masked_lm"])
 )
 def test_outputs_are_those_of_the_whole_model(kind, make_folder, file):
     checkpoint = read_checkpoint(make_folder(kind))
