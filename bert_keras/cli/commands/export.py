@@ -99,8 +99,8 @@ def _add_quantization_options(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         choices=["float32", "float16", "dynamic_int8", "dynamic_int4", "auto"],
         help="auto: the smallest TFLite file and the fastest 8-bit ONNX file that score as well as CHECKPOINT on "
-        "--eval; otherwise the precisions of TFLite's weights, one file each (default: float32, float16 and "
-        "dynamic_int8)",
+        "--eval; otherwise the precisions of TFLite's weights, one file each; dynamic_int4 is the smallest "
+        "and the least exact (default: float32, float16 and dynamic_int8)",
     )
     add_option(group, "--eval", pathlib.Path, "labelled examples on which the files are evaluated")
     add_option(group, "--tolerance", non_negative_number, "score that auto may lose (default 0.5)", metavar="POINTS")

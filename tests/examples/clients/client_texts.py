@@ -41,6 +41,15 @@ LONE_SURROGATES = ["\ud800", "a\udc00b", "the\ud83d cat \ude00", "\udc00\ud800 x
 LONG_TEXTS = ["the cat, " * 11_000, "x" * 100_000, "e\u0301\u302e" * 33_000, "\u302e\u302f" * 50_000, "😀" * 25_000]
 
 
+# kind of model, texts, message
+WRONG_NUMBERS_OF_TEXTS = [
+    ("null_answerer", ["who"], "a question needs a context, and there is none; expected a pair of texts"),
+    ("token_classifier", ["a", "b"], "tagging needs single texts, and a second text was given: leave it out"),
+    ("pair_classifier", ["a"], "the model classifies pairs of texts, and there is one text: give both"),
+    ("classifier", ["a", "b"], "the model classifies single texts, and a second text was given: leave it out"),
+]
+
+
 def make_texts(number: int, seed: int, *, length: int = 30) -> list[str]:
     """Return random texts of the words of the tiny models, with accents, capitals and odd characters between them."""
     rng = np.random.default_rng(seed)

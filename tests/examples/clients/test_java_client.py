@@ -33,6 +33,7 @@ from .client_texts import (
     ODD_TEXTS,
     PAIR_KINDS,
     TOKENIZERS,
+    WRONG_NUMBERS_OF_TEXTS,
     make_examples,
     make_texts,
 )
@@ -217,15 +218,7 @@ def test_equal_logits_are_ordered_as_in_the_python_client(command, tmp_path, tas
 # ------------------------------------------------------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize(
-    ("kind", "texts", "message"),
-    [
-        ("null_answerer", ["who"], "a question needs a context, and there is none; expected a pair of texts"),
-        ("token_classifier", ["a", "b"], "tagging needs single texts, and a second text was given: leave it out"),
-        ("pair_classifier", ["a"], "the model classifies pairs of texts, and there is one text: give both"),
-        ("classifier", ["a", "b"], "the model classifies single texts, and a second text was given: leave it out"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "texts", "message"), WRONG_NUMBERS_OF_TEXTS)
 def test_wrong_number_of_texts_is_an_error(open_client, kind, texts, message):
     with open_client(kind, "onnx") as client:
         with pytest.raises(ClientError, match=message):

@@ -27,7 +27,16 @@ from tests.shared_data import shared
 
 from .answer_checks import check_answers, check_probes
 from .client_process import ClientError, ClientProcess
-from .client_texts import KINDS, LONE_SURROGATES, LONG_TEXTS, ODD_TEXTS, PAIR_KINDS, TOKENIZERS, make_examples
+from .client_texts import (
+    KINDS,
+    LONE_SURROGATES,
+    LONG_TEXTS,
+    ODD_TEXTS,
+    PAIR_KINDS,
+    TOKENIZERS,
+    WRONG_NUMBERS_OF_TEXTS,
+    make_examples,
+)
 from .conftest import FILES
 from .token_checks import check_tokens, pack_texts, write_tokenizer_folder
 
@@ -167,15 +176,7 @@ def test_text_of_99_kb(open_client, client_predictors, kind):
 # ------------------------------------------------------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize(
-    ("kind", "texts", "message"),
-    [
-        ("null_answerer", ["who"], "a question needs a context, and there is none; expected a pair of texts"),
-        ("token_classifier", ["a", "b"], "tagging needs single texts, and a second text was given: leave it out"),
-        ("pair_classifier", ["a"], "the model classifies pairs of texts, and there is one text: give both"),
-        ("classifier", ["a", "b"], "the model classifies single texts, and a second text was given: leave it out"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "texts", "message"), WRONG_NUMBERS_OF_TEXTS)
 def test_wrong_number_of_texts_is_an_error(open_client, kind, texts, message):
     with open_client(kind, "onnx") as client:
         with pytest.raises(ClientError, match=message):

@@ -144,7 +144,7 @@ def test_three_quantizations_are_written_by_default(exported, tmp_path):
 
 
 def test_default_setting_contains_three_quantizations():
-    assert ExportSettings().quantizations == QUANTIZATIONS[:3]  # four bits only on request
+    assert ExportSettings().quantizations == ("float32", "float16", "dynamic_int8")
 
 
 def check_files(out, quantizations):
