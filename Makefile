@@ -12,7 +12,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1
 PYTEST_OPTIONS := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --summary
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
-.PHONY: demo test test-all clients client-packages matrix keras-matrix lint clean
+.PHONY: demo test test-all clients client-packages matrix keras-matrix lint distributions sbom wheel-matrix constraints docs notebooks clean
 
 demo: $(VENV)/installed
 	$(BIN)/bert-keras demo demo --overwrite
@@ -33,6 +33,7 @@ client-packages:
 	cd examples/typescript && npm ci --no-audit --no-fund && npm run build
 	cd examples/browser && npm ci --no-audit --no-fund && npm run build
 	cd examples/mediapipe && npm ci --no-audit --no-fund
+	cd tests/docs && npm ci --no-audit --no-fund
 
 # the quick suite on every Python; PYTHONS="3.12 3.13" chooses
 matrix:
@@ -55,6 +56,14 @@ lint: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+# the documentation site in site/, which needs no server: open site/index.html; needs Python 3.11
+docs: $(VENV)/installed-for-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+# the notebooks of examples/notebooks with their outputs, in docs/notebooks; NOTEBOOKS="search" chooses
+notebooks: $(VENV)/installed-for-tests
+	$(BIN)/python examples/notebooks/run.py $(NOTEBOOKS)
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -68,6 +77,35 @@ $(VENV)/installed-for-tests: $(VENV)/bin/python setup.cfg pyproject.toml
 	$(BIN)/pip install --quiet --use-pep517 --editable '.[test]'
 	touch $@ $(VENV)/installed
 
+# the wheel and the source distribution, checked as PyPI would
+distributions: $(VENV)/installed-for-tests
+	rm -rf dist build
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
+
+# a list of all packages and their licences (SBOM) that the wheel installs with all extras
+sbom: distributions
+	$(PYTHON) -m venv .venv-sbom
+	.venv-sbom/bin/pip install --quiet "$$(ls $(CURDIR)/dist/*.whl)[all]"
+	$(BIN)/cyclonedx-py environment --output-file dist/bert_keras.cdx.json .venv-sbom/bin/python
+
+# the demo of the wheel, outside of the repository, on every Python; run `make distributions` first
+wheel-matrix:
+	$(MAKE) --keep-going $(PYTHONS:%=wheel-python-%)
+
+wheel-python-%:
+	python$* -m venv --clear .venv-wheel-$*
+	.venv-wheel-$*/bin/pip install --quiet dist/*.whl --constraint constraints/python$*.txt
+	cd "$$(mktemp -d)" && $(CURDIR)/.venv-wheel-$*/bin/bert-keras demo --quick
+
+# the versions that pip installs today, for each Python
+constraints:
+	for version in $(PYTHONS); do python$$version constraints/make_constraints.py || exit 1; done
+
+$(VENV)/installed-for-docs: $(VENV)/bin/python setup.cfg pyproject.toml
+	$(BIN)/pip install --quiet --editable '.[docs]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) .venv-* build dist demo *.egg-info .pytest_cache .ruff_cache \
-	    examples/*/node_modules examples/*/dist
+	rm -rf $(VENV) .venv-* build dist demo site *.egg-info .pytest_cache .ruff_cache \
+	    examples/*/node_modules examples/*/dist tests/docs/node_modules

@@ -7,7 +7,7 @@ import importlib
 
 from bert_keras.registration import register_with_keras
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 _PUBLIC_NAMES = {
     "BertConfig": "bert_keras.config",
@@ -34,6 +34,7 @@ _PUBLIC_NAMES = {
     "pretrain": "bert_keras.training.pretraining_to_folder",
     "finetune": "bert_keras.training.finetuning_to_folder",
     "export_model": "bert_keras.export.artifacts",
+    "push": "bert_keras.export.pushing.pushing",
     "plan": "bert_keras.analysis.cost_model.planning",
     "inspect": "bert_keras.analysis.inspection.inspecting",
 }

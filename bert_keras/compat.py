@@ -83,6 +83,22 @@ def import_onnxruntime() -> types.ModuleType:
     return onnxruntime
 
 
+def import_huggingface_hub() -> types.ModuleType:
+    """Import huggingface_hub without its usage data.
+
+    Without the variable, which it reads when it is imported, every request names the versions of other installed
+    packages and the coding assistant that runs the program (huggingface_hub 2.4.0, `utils/_headers.py`).
+    A program that imported it before, or set the variable, keeps its choice.
+
+    Raises:
+        ImportError: huggingface_hub is not installed.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    import huggingface_hub
+
+    return huggingface_hub
+
+
 def import_openvino() -> types.ModuleType:
     """Import openvino without its telemetry.
 

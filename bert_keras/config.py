@@ -65,7 +65,7 @@ class BertConfig:
         InputError: a value is out of range. The message lists all such values.
 
     Example:
-        >>> config = BertConfig(num_layers=6, vocabulary_size=8000)
+        >>> config = bk.BertConfig(num_layers=6, vocabulary_size=8000)
         >>> config.head_dim
         64
     """
@@ -121,11 +121,14 @@ class BertConfig:
             name: "tiny", "mini", "small", "medium", "base" or "large".
             **overrides: fields to change.
 
+        Returns:
+            The config.
+
         Raises:
             InputError: the preset does not exist, or an override is invalid.
 
         Example:
-            >>> BertConfig.from_preset("tiny", vocabulary_size=8000).hidden_dim
+            >>> bk.BertConfig.from_preset("tiny", vocabulary_size=8000).hidden_dim
             128
         """
         if name not in PRESETS:
@@ -136,8 +139,19 @@ class BertConfig:
     def from_dict(cls, values: dict) -> "BertConfig":
         """Create a config from the dict of `to_dict`.
 
+        Args:
+            values: fields of the config, keyed by name; missing ones have their default.
+
+        Returns:
+            The config.
+
         Raises:
             InputError: a key is unknown, or a value is invalid.
+
+        Example:
+            >>> config = bk.BertConfig.from_preset("tiny")
+            >>> bk.BertConfig.from_dict(config.to_dict()) == config
+            True
         """
         known = [field.name for field in dataclasses.fields(cls)]
         if unknown := sorted(set(values) - set(known)):
@@ -145,7 +159,15 @@ class BertConfig:
         return cls(**values)
 
     def to_dict(self) -> dict:
-        """Return all fields as a dict, the argument of `from_dict`."""
+        """Return all fields as a dict, the argument of `from_dict`.
+
+        Returns:
+            Integers, floats and strings, keyed by the name of the field.
+
+        Example:
+            >>> bk.BertConfig.from_preset("tiny").to_dict()["num_layers"]
+            2
+        """
         return dataclasses.asdict(self)
 
 

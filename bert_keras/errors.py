@@ -10,6 +10,13 @@ class InputError(ValueError):
     """Bad input, reported in one sentence: what happened, what was expected, how to fix it.
 
     The command line prints the sentence and exits with status 2; in Python it is a `ValueError`.
+
+    Example:
+        >>> try:
+        ...     bk.BertConfig(num_heads=7)
+        ... except bk.InputError as error:
+        ...     print(error)
+        BertConfig cannot be built: hidden_dim 768 is not divisible by num_heads 7
     """
 
 
@@ -39,6 +46,10 @@ class UnpublishedError(InputError):
         super().__init__(f"{out} cannot be written ({reason}); the complete folder is {place}: move it to its place")
 
 
+class DivergedTrainingError(InputError):
+    """The loss of a training became infinite or NaN."""
+
+
 class InterruptedTrainingError(RuntimeError):
     """Training was stopped by a signal and can be resumed: exit status 75, `EX_TEMPFAIL`, "try again".
 
@@ -49,8 +60,13 @@ class InterruptedTrainingError(RuntimeError):
     """
 
     def __init__(self, step: int, folder: str | os.PathLike | None, resume: str):
+        self.step = step
         backup = "" if folder is None else f"; its backup is in {folder}: repeat the training with {resume} to continue"
         super().__init__(f"training was stopped at step {step:,}{backup}")
+
+
+class DoctorError(RuntimeError):
+    """`bert-keras doctor` found a fault: exit status 1."""
 
 
 class ParityError(RuntimeError):

@@ -59,8 +59,8 @@ def publish_folder(
         UnpublishedError: the folder is complete but could not be moved to `out`; the message says where it is.
 
     Example:
-        >>> with publish_folder("out", "convert") as folder:
-        ...     (folder / "vocab.txt").write_text(text)
+        >>> with publish_folder("my/out", "convert") as folder:
+        ...     num_characters = (folder / "notes.txt").write_text("a note")
     """
     folder = check_writable_folder(out, written_by, overwrite=overwrite, replaces=replaces, inputs=inputs)
     is_new = not folder.exists()

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints.huggingface.weights_file import hash_weights
 from bert_keras.checkpoints.loading import load, load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError, ParityError
@@ -78,8 +79,9 @@ def export_model(
             published.
 
     Example:
-        >>> # report = bk.export_model("checkpoint", "artifacts", formats=["saved_model", "onnx"])
-        >>> # report["artifacts"]["saved_model/1"]["passed"]
+        >>> report = bk.export_model("demo/classifier", "my/artifacts", formats=["saved_model"])
+        >>> report["artifacts"]["saved_model/1"]["passed"]
+        True
     """
     check_tensorflow_backend("bk.export_model")
     settings = ExportSettings(**settings)
@@ -112,7 +114,9 @@ def export_model(
             for write, _ in writers:
                 write(job)
             checks.finish()
+            weights = hash_weights(checkpoint.source)
             for name, report in checks.reports.items():
+                report["weights_sha256"] = weights  # None: they are not safetensors
                 if not_carried_over := list_not_carried_over(reference, name):
                     report["not_carried_over"] = not_carried_over
                 if trimming_report is not None:

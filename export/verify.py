@@ -42,7 +42,8 @@ def verify(artifact: str | os.PathLike, checkpoint: str | os.PathLike, *, thorou
         ParityError: an artifact does not run.
 
     Example:
-        >>> # all(report["passed"] for report in verify("artifacts", "checkpoint").values())
+        >>> all(report["passed"] for report in verify("demo/artifacts", "demo/classifier").values())
+        True
     """
     check_tensorflow_backend("verify")
     paths = find_artifacts(pathlib.Path(artifact))

@@ -1,36 +1,20 @@
 """The README: its short blocks run in the quick suite, all blocks in their order in the whole suite."""
 
 import functools
-import io
-import pathlib
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 
 import pytest
 
-from bert_keras.cli.main import main, parser
+from tests.code_blocks import REPOSITORY, read_blocks
+from tests.running_blocks import PageRunner
 
-REPOSITORY = pathlib.Path(__file__).parents[1]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(bash|python)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+BLOCKS = [block for block in read_blocks("README.md") if block.is_run]
 SHORTER = {"--steps 600": "--steps 3"}  # what the test trains for less long than the README says
 LONG = ("bert-keras pretrain", "model.fit", "--to saved_model tflite onnx", "bert-keras plan")  # 15 to 45 s each
-
-
-def parse_commands(block: str) -> list[tuple[str, list[str]]]:
-    """Return the commands of a shell block: what each reads from standard input, and its arguments."""
-    commands = []
-    for line in block.replace("\\\n", " ").splitlines():
-        words = shlex.split(line, comments=True)
-        if words[:1] == ["echo"] and words[2:4] == ["|", "bert-keras"]:
-            commands.append((words[1] + "\n", words[4:]))
-        elif words:
-            assert words[0] == "bert-keras", f"{line}: a test runs bert-keras alone, or echo before it"
-            commands.append(("", words[1:]))
-    return commands
 
 
 def is_long(code: str) -> bool:
@@ -45,23 +29,12 @@ def workplace(quick_demo):
     return folder
 
 
-def test_every_command_is_known():
-    for language, code in BLOCKS:
-        for _, arguments in parse_commands(code) if language == "bash" else ():
-            assert parser().parse_args(arguments).command == arguments[0]
-
-
-@pytest.mark.parametrize("index", [index for index, (_, code) in enumerate(BLOCKS) if not is_long(code)])
-def test_short_blocks_run(index, workplace, monkeypatch, capsys):
+@pytest.mark.parametrize("block", [block for block in BLOCKS if not is_long(block.code)], ids=str)
+def test_short_blocks_run(block, workplace, monkeypatch, capsys):
     """In this process: each import of TensorFlow would take longer than the commands."""
-    language, code = BLOCKS[index]
     monkeypatch.chdir(workplace)
-    if language == "python":
-        exec(compile(code, f"block {index} of README.md", "exec"), {"__name__": "readme"})
-        return
-    for standard_input, arguments in parse_commands(code):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(standard_input.encode())))
-        assert main(arguments) == 0, capsys.readouterr().err[-3000:]
+    with PageRunner(workplace, capsys, monkeypatch) as runner:
+        runner.run(block)
 
 
 @pytest.mark.slow
@@ -69,8 +42,8 @@ def test_every_block_runs_in_a_process_of_its_own(quick_demo, tmp_path):
     folder = tmp_path / "workplace"
     folder.mkdir()
     (folder / "demo").symlink_to(quick_demo[0] / "demo")
-    for language, block in BLOCKS:
-        code = functools.reduce(lambda text, pair: text.replace(*pair), SHORTER.items(), block)
+    for block in BLOCKS:
+        code = functools.reduce(lambda text, pair: text.replace(*pair), SHORTER.items(), block.code)
         command = {
             "bash": [
                 "bash",
@@ -78,7 +51,7 @@ def test_every_block_runs_in_a_process_of_its_own(quick_demo, tmp_path):
                 code.replace("bert-keras ", f"{sys.executable} -m bert_keras.cli.main "),
             ],
             "python": [sys.executable, "-c", code],
-        }[language]
+        }[block.language]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         assert done.returncode == 0, code + done.stderr[-3000:]
 

@@ -57,6 +57,7 @@ class Checkpoint:
         check_content: compares the files with their checksums, which reads all of them. See `check_once`.
         read_tokenizer: returns the arguments of `BertTokenizer`, or None if there is no vocabulary.
         not_carried_over: the content of the source that the reader skipped, one phrase each, for `convert`.
+        hub_name: the name of the model on the Hub, `hf://ORG/NAME`, if `source` is a copy of it in the cache.
     """
 
     source: str
@@ -71,6 +72,7 @@ class Checkpoint:
     check_content: Callable[[], None] | None = None
     read_tokenizer: Callable[[], dict | None] | None = None
     not_carried_over: list[str] = dataclasses.field(default_factory=list)
+    hub_name: str | None = None
 
     @property
     def has_pooler(self) -> bool:
@@ -90,7 +92,7 @@ class Checkpoint:
         return None if self.read_tokenizer is None else self.read_tokenizer()
 
     def __str__(self) -> str:
-        return self.source
+        return self.hub_name or self.source
 
     def check_once(self) -> None:
         """Compare the files with their checksums, the first time it is called.

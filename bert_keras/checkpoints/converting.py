@@ -51,7 +51,7 @@ def convert(
         InputError: the source cannot be read, the new format has no such model, or `out` cannot be written.
 
     Example:
-        >>> conversion = bk.convert("uncased_L-2_H-128_A-2", "out")
+        >>> conversion = bk.convert("demo/pretrained", "my/converted")
         >>> conversion.not_carried_over
         []
     """

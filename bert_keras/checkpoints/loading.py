@@ -12,6 +12,7 @@ from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.keras_files.keras_file import load_keras_file
 from bert_keras.checkpoints.reading import read_checkpoint, read_tokenizer_settings
 from bert_keras.errors import InputError
+from bert_keras.hub.names import is_hub_name
 from bert_keras.modeling.base import BertModel
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
@@ -26,6 +27,8 @@ def load(path: str | os.PathLike | Checkpoint) -> BertModel:
               `model.safetensors`),
             - a Google TF1 checkpoint (`bert_config.json`, `*.ckpt.*`),
             - a KerasHub preset folder,
+            - `hf://ORG/NAME` or `hf://ORG/NAME@REVISION`: a model of the Hugging Face Hub in one of these formats,
+              which is downloaded to its cache (extra `hub`),
             - a `.keras` file of one of our models,
             - the result of `read_checkpoint`.
 
@@ -36,8 +39,9 @@ def load(path: str | os.PathLike | Checkpoint) -> BertModel:
         InputError: the path has no supported format, or a file in it is missing, damaged or of another model.
 
     Example:
-        >>> model = bk.load("path/to/folder")
-        >>> tokenizer = bk.load_tokenizer("path/to/folder")
+        >>> model = bk.load("demo/classifier")
+        >>> type(model).__name__, model.labels
+        ('BertClassifier', ('concurrency', 'interface', 'language', 'network'))
     """
     if is_keras_file(path):
         return load_keras_file(pathlib.Path(path))
@@ -64,7 +68,8 @@ def load_tokenizer(folder: str | os.PathLike | Checkpoint) -> BertTokenizer | No
         InputError: a file cannot be read, or the tokenizer follows rules that `BertTokenizer` does not support.
 
     Example:
-        >>> tokenizer = bk.load_tokenizer("path/to/folder")
+        >>> bk.load_tokenizer("demo/classifier").max_sequence_length
+        64
     """
     settings = read_tokenizer_settings(folder)
     if settings is None:
@@ -77,4 +82,4 @@ def load_tokenizer(folder: str | os.PathLike | Checkpoint) -> BertTokenizer | No
 
 def is_keras_file(path: str | os.PathLike | Checkpoint) -> bool:
     """Whether a path has the ending of a `.keras` file."""
-    return not isinstance(path, Checkpoint) and pathlib.Path(path).suffix == ".keras"
+    return not isinstance(path, Checkpoint) and not is_hub_name(path) and pathlib.Path(path).suffix == ".keras"

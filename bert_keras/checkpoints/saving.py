@@ -63,8 +63,10 @@ def save(
         InputError: the tokenizer has more tokens than the model, the model is quantized, or `out` cannot be written.
 
     Example:
-        >>> bk.save(model, tokenizer, "out")
-        >>> model = bk.load("out")
+        >>> model, tokenizer = bk.load("demo/classifier"), bk.load_tokenizer("demo/classifier")
+        >>> bk.save(model, tokenizer, "my/copy")
+        >>> type(bk.load("my/copy")).__name__
+        'BertClassifier'
     """
     replaces = _COMMANDS if written_by == "save" else ()
     if tokenizer is not None:

@@ -21,6 +21,9 @@ COMMANDS = (
     "convert",
     "plan",
     "inspect",
+    "completion",
+    "doctor",
+    "push",
 )
 
 
@@ -31,8 +34,8 @@ def main(argv: "list[str] | None" = None) -> int:
         argv: command-line arguments; None: those of this process.
 
     Returns:
-        0 success, 1 a parity check failed, 2 invalid input, 75 training was stopped by SIGTERM and can be resumed,
-        130 interrupted by Ctrl-C.
+        0 success, 1 a parity check failed or doctor found a fault, 2 invalid input, 75 training was stopped by SIGTERM
+        and can be resumed, 130 interrupted by Ctrl-C.
     """
     try:
         from bert_keras.cli.console.interrupts import resend_dropped_interrupts
@@ -42,11 +45,12 @@ def main(argv: "list[str] | None" = None) -> int:
 
             return run_command(COMMANDS, argv)
     except (KeyboardInterrupt, Exception) as error:
-        from bert_keras.cli.console.interrupts import INTERRUPTED, was_interrupted
+        from bert_keras.cli.console.interrupts import INTERRUPTED, format_interrupt, is_json_wanted, was_interrupted
 
         if not was_interrupted(error):
             raise
-        print("bert-keras: interrupted before the command started", file=sys.stderr)
+        reason = "interrupted before the command started"
+        print(format_interrupt(reason, as_json=is_json_wanted(argv)), file=sys.stderr)
         return INTERRUPTED
 
 

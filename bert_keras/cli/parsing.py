@@ -7,6 +7,8 @@ from typing import NoReturn
 
 from bert_keras import __version__
 from bert_keras.cli.console.terminal import MAX_MESSAGE_LENGTH, print_line
+from bert_keras.cli.options.stored_values import StoredValue
+from bert_keras.display.json_log import FLAG, LOG_FORMATS, VARIABLE
 
 BAD_INPUT = 2  # the exit status
 
@@ -24,7 +26,9 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the message and exit."""
-        print_line(f"{self.prog}: {message}; see {self.prog} --help", max_length=MAX_MESSAGE_LENGTH)
+        text = f"{self.prog}: {message}; see {self.prog} --help"
+        values = {"command": self.prog.removeprefix("bert-keras").strip() or None, "exit_status": BAD_INPUT}
+        print_line(text, max_length=MAX_MESSAGE_LENGTH, event="error", level="error", **values)
         self.exit(BAD_INPUT)
 
 
@@ -32,6 +36,10 @@ class _CommandParser(_Parser):
     """Parser of one command: positional arguments and options mix freely, as in `inspect MODEL --out OUT TEXT`."""
 
     _is_mixing = False
+
+    def __init__(self, *arguments: object, **options: object):
+        super().__init__(*arguments, **options)
+        self.register("action", None, StoredValue)
 
     def parse_known_args(
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
@@ -61,6 +69,12 @@ def replace_hidden_aliases(args: Sequence[str] | None) -> list[str] | None:
     return [*renamed, *args[end:]]
 
 
+def _add_log_format(parser: argparse.ArgumentParser) -> None:
+    """Add `--log-format`; `find_log_format` has read it when the command line is parsed."""
+    text = f"standard error as text, or as one JSON object per line (default: {VARIABLE}, or else text)"
+    parser.add_argument(FLAG, choices=LOG_FORMATS, help=text)
+
+
 def make_parser(commands: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     parser = _Parser(
@@ -68,6 +82,7 @@ def make_parser(commands: Sequence[str]) -> argparse.ArgumentParser:
         description="Pretrain, fine-tune, evaluate and export BERT. Each command reads and writes folders.",
     )
     parser.add_argument("--version", action="version", version=f"bert-keras {__version__}")
+    _add_log_format(parser)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_CommandParser)
     for command in commands:
         module = importlib.import_module(f"bert_keras.cli.commands.{command.replace('-', '_')}")
@@ -81,5 +96,6 @@ def make_parser(commands: Sequence[str]) -> argparse.ArgumentParser:
         )
         module.add_arguments(command_parser)
         command_parser.add_argument("--json", action="store_true", help="print the result as JSON on standard output")
+        _add_log_format(command_parser)
         command_parser.set_defaults(run=module.run)
     return parser

@@ -77,6 +77,19 @@ class BertModel(DistributedStep, keras.Model):
 
         The artifact takes ids and is not compared with the model. `bert_keras.export_model` writes artifacts that take
         text, or ids under Hugging Face names, and runs a parity check on each.
+
+        Args:
+            filepath: the folder or file to write.
+            format: a format of `keras.Model.export`.
+            verbose: as in Keras.
+            input_signature: as in Keras. Default: the features of `inputs`, of any batch size and length.
+            **kwargs: as in Keras.
+
+        Raises:
+            ValueError: Keras does not support the format on this backend.
+
+        Example:
+            >>> bk.load("demo/classifier").export("my/saved_model", verbose=False)
         """
         if input_signature is None:
             input_signature = [
@@ -122,6 +135,8 @@ class BertModel(DistributedStep, keras.Model):
 
         Example:
             >>> model = bk.BertClassifier.from_checkpoint("demo/pretrained", num_classes=2, labels=["bad", "good"])
+            >>> model.labels
+            ('bad', 'good')
         """
         from bert_keras.checkpoints.loading import load_with_head  # checkpoints import modeling, so only when called
 

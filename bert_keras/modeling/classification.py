@@ -83,8 +83,12 @@ class BertClassifier(_ClassModel):
         InputError: an argument is out of range.
 
     Example:
-        >>> model = BertClassifier(BertEncoder(BertConfig.from_preset("tiny")), num_classes=2)
+        >>> encoder = bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=100))
+        >>> model = bk.BertClassifier(encoder, num_classes=2, labels=["bad", "good"])
         >>> model.compile("adam")  # cross-entropy and accuracy
+        >>> ids = np.array([[2, 17, 30, 3]])
+        >>> tuple(model({"token_ids": ids, "padding_mask": np.ones_like(ids)})["logits"].shape)
+        (1, 2)
     """
 
     def __init__(
@@ -176,8 +180,12 @@ class BertTokenClassifier(_ClassModel):
         InputError: an argument is out of range.
 
     Example:
-        >>> model = BertTokenClassifier(BertEncoder(BertConfig.from_preset("tiny")), num_classes=9)
+        >>> encoder = bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=100), pooler=False)
+        >>> model = bk.BertTokenClassifier(encoder, num_classes=9)
         >>> model.compile("adam")  # cross-entropy and accuracy of the tokens with a label
+        >>> ids = np.array([[2, 17, 30, 3]])
+        >>> tuple(model({"token_ids": ids, "padding_mask": np.ones_like(ids)})["logits"].shape)
+        (1, 4, 9)
     """
 
     def __init__(

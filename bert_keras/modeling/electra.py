@@ -56,9 +56,13 @@ class ElectraPretrainer(HeadModel):
         InputError: the encoder has a pooler, or the two embeddings would differ.
 
     Example:
-        >>> config = BertConfig.from_preset("tiny")
-        >>> model = ElectraPretrainer(BertEncoder(config, pooler=False), generator_config=config)
+        >>> config = bk.BertConfig.from_preset("tiny", vocabulary_size=100)
+        >>> model = bk.ElectraPretrainer(bk.BertEncoder(config, pooler=False), generator_config=config)
         >>> model.compile("adam")  # the losses and accuracies of generator and discriminator
+        >>> ids = np.array([[2, 4, 30, 3]])
+        >>> features = {"token_ids": ids, "padding_mask": np.ones_like(ids), "mask_positions": np.array([[1]])}
+        >>> tuple(model(features)["replaced_logits"].shape)
+        (1, 4)
     """
 
     extra_inputs = ("mask_positions",)

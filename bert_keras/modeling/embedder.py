@@ -48,8 +48,12 @@ class BertEmbedder(HeadModel):
         InputError: an unknown pooling or similarity, or a default prompt that is not among the prompts.
 
     Example:
-        >>> model = BertEmbedder(BertEncoder(BertConfig.from_preset("tiny"), pooler=False), pooling="mean")
+        >>> encoder = bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=100), pooler=False)
+        >>> model = bk.BertEmbedder(encoder, pooling="mean")
         >>> model.compile("adam")  # squared error between the cosine of a pair and its score
+        >>> ids = np.array([[2, 17, 30, 3]])
+        >>> tuple(model({"token_ids": ids, "padding_mask": np.ones_like(ids)})["embedding"].shape)
+        (1, 128)
     """
 
     extra_inputs = ("pooling_mask",)

@@ -56,10 +56,11 @@ class BertEncoder(BertModel):
         InputError: a feature is missing or unknown, or the batch is longer than `max_sequence_length`.
 
     Example:
-        >>> encoder = BertEncoder(BertConfig.from_preset("tiny", vocabulary_size=100))
+        >>> encoder = bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=100))
         >>> ids = np.array([[2, 17, 30, 3]])
-        >>> encoder({"token_ids": ids, "padding_mask": np.ones_like(ids)})["pooled_output"].shape
-        TensorShape([1, 128])
+        >>> outputs = encoder({"token_ids": ids, "padding_mask": np.ones_like(ids)})
+        >>> tuple(outputs["sequence_output"].shape), tuple(outputs["pooled_output"].shape)
+        ((1, 4, 128), (1, 128))
     """
 
     def __init__(

@@ -58,6 +58,10 @@ class HeadModel(BertModel):
 
         Raises:
             InputError: an option is out of range, or needs the TensorFlow backend or a step without XLA.
+
+        Example:
+            >>> model = bk.BertClassifier.from_checkpoint("demo/pretrained", num_classes=2)
+            >>> model.compile("adam", accumulation_steps=2, unpad=True)
         """
         check_integer("accumulation_steps", accumulation_steps)
         if accumulation_steps > 1 and not self.has_tensorflow_step:

@@ -113,8 +113,13 @@ class BertMaskedLM(MaskedLMModel):
         InputError: `head_act` is not valid for the encoder.
 
     Example:
-        >>> model = BertMaskedLM(BertEncoder(BertConfig.from_preset("tiny"), pooler=False))
+        >>> config = bk.BertConfig.from_preset("tiny", vocabulary_size=100)
+        >>> model = bk.BertMaskedLM(bk.BertEncoder(config, pooler=False))
         >>> model.compile("adam")  # cross-entropy and accuracy at the masked positions
+        >>> ids = np.array([[2, 4, 30, 3]])
+        >>> features = {"token_ids": ids, "padding_mask": np.ones_like(ids), "mask_positions": np.array([[1]])}
+        >>> tuple(model(features)["mlm_logits"].shape)
+        (1, 1, 100)
     """
 
     def __init__(self, encoder: BertEncoder, *, head_act: str | None = None, **kwargs):
@@ -158,8 +163,12 @@ class BertPretrainer(MaskedLMModel):
         InputError: the encoder has no pooler, or `head_act` is not valid for it.
 
     Example:
-        >>> model = BertPretrainer(BertEncoder(BertConfig.from_preset("tiny")))
+        >>> model = bk.BertPretrainer(bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=100)))
         >>> model.compile("adam")  # the losses and accuracies of both heads
+        >>> ids = np.array([[2, 4, 30, 3]])
+        >>> outputs = model({"token_ids": ids, "padding_mask": np.ones_like(ids)})
+        >>> tuple(outputs["mlm_logits"].shape), tuple(outputs["next_sentence_logits"].shape)
+        ((1, 4, 100), (1, 2))
     """
 
     extra_inputs = ("mask_positions", "pack_starts")

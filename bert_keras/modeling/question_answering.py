@@ -30,8 +30,13 @@ class BertQuestionAnswerer(HeadModel):
     softmax excludes padding, while Google's and transformers' includes it.
 
     Example:
-        >>> model = BertQuestionAnswerer(BertEncoder(BertConfig.from_preset("tiny"), pooler=False))
+        >>> encoder = bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=100), pooler=False)
+        >>> model = bk.BertQuestionAnswerer(encoder)
         >>> model.compile("adam")  # cross-entropy and accuracy of the start and of the end
+        >>> ids = np.array([[2, 17, 3, 30, 3]])
+        >>> outputs = model({"token_ids": ids, "padding_mask": np.ones_like(ids)})
+        >>> tuple(outputs["start_logits"].shape), tuple(outputs["end_logits"].shape)
+        ((1, 5), (1, 5))
     """
 
     def __init__(self, encoder: BertEncoder, **kwargs):

@@ -47,7 +47,9 @@ def evaluate(
         InputError: the checkpoint has no task head, or the data cannot be used.
 
     Example:
-        >>> # bk.evaluate("out", [("a fine film", "good"), ("a waste of time", "bad")])["accuracy"]
+        >>> examples = [("The with statement wraps a block.", "language"), ("Open a socket.", "network")]
+        >>> list(bk.evaluate("demo/classifier", examples))
+        ['accuracy', 'macro_f1', 'micro_f1', 'matthews', 'loss']
     """
     lengths = {"max_sequence_length": max_sequence_length, "window_overlap": window_overlap}
     check_keyword_arguments(columns, ("on_error", *lengths, "prompt", *_COLUMNS), "evaluate")

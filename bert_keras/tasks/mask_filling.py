@@ -58,9 +58,10 @@ def fill_mask(
             has no [MASK] or is too long, or the model outputs NaN or infinity.
 
     Example:
-        >>> model, tokenizer = bk.load("folder"), bk.load_tokenizer("folder")
-        >>> bk.fill_mask(model, tokenizer, ["Paris is the [MASK] of France."])[0][0][0].token
-        'capital'
+        >>> model, tokenizer = bk.load("demo/pretrained"), bk.load_tokenizer("demo/pretrained")
+        >>> [[fillings]] = bk.fill_mask(model, tokenizer, ["The [MASK] statement wraps a block."], top_k=3)
+        >>> len(fillings), fillings[0].text
+        (3, 'The... statement wraps a block.')
     """
     masked_lm = get_masked_lm(model)
     check_tokenizer_size(tokenizer, masked_lm.encoder.config)

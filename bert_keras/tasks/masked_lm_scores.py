@@ -70,9 +70,10 @@ def score_records(
         InputError: the model has no such head, the records are of another tokenizer or too long, or the split is empty.
 
     Example:
-        >>> model, tokenizer = bk.load("folder"), bk.load_tokenizer("folder")
-        >>> score_records(model, tokenizer, "records")["perplexity"]
-        38.1
+        >>> model, tokenizer = bk.load("demo/pretrained"), bk.load_tokenizer("demo/pretrained")
+        >>> scores = score_records(model, tokenizer, "demo/records", limit=8)
+        >>> scores["perplexity"] > 1
+        True
     """
     model = get_masked_lm(model)
     check_tokenizer_size(tokenizer, model.encoder.config)
@@ -122,9 +123,9 @@ def score_texts(
         InputError: the model has no such head, or no text has a token.
 
     Example:
-        >>> model, tokenizer = bk.load("folder"), bk.load_tokenizer("folder")
-        >>> score_texts(model, tokenizer, ["The cat sat on the mat."])["pseudo_perplexity"]
-        9.7
+        >>> model, tokenizer = bk.load("demo/pretrained"), bk.load_tokenizer("demo/pretrained")
+        >>> score_texts(model, tokenizer, ["The with statement wraps a block."])["pseudo_perplexity"] > 1
+        True
     """
     model = get_masked_lm(model)
     check_tokenizer_size(tokenizer, model.encoder.config)

@@ -52,9 +52,10 @@ class Predictor:
         InputError: the model has no task head.
 
     Example:
-        >>> # predictor = bk.Predictor.from_checkpoint("classifier")
-        >>> # predictor = bk.Predictor(model, tokenizer)  # a model trained with `fit`
-        >>> # predictor(["a fine film"])[0]["label"]
+        >>> model, tokenizer = bk.load("demo/classifier"), bk.load_tokenizer("demo/classifier")
+        >>> predictor = bk.Predictor(model, tokenizer)  # or a model that you trained with `fit`
+        >>> predictor(["The with statement wraps a block."])[0]["label"] in model.labels
+        True
     """
 
     def __init__(
@@ -86,7 +87,9 @@ class Predictor:
             InputError: the folder cannot be read, its model has no task head, or the task has no such setting.
 
         Example:
-            >>> # bk.Predictor.from_checkpoint("classifier", max_sequence_length=64)
+            >>> predictor = bk.Predictor.from_checkpoint("demo/classifier", max_sequence_length=32)
+            >>> list(predictor(["The with statement wraps a block."])[0])
+            ['label', 'probability', 'probabilities']
         """
         from bert_keras.checkpoints.loading import load, load_tokenizer
         from bert_keras.checkpoints.reading import read_checkpoint
@@ -131,7 +134,9 @@ class Predictor:
             MissingExtraError: the engine is not installed.
 
         Example:
-            >>> # bk.Predictor.from_artifact("artifacts/onnx/onnx/model_quantized.onnx")(["a fine film"])[0]["label"]
+            >>> predictor = bk.Predictor.from_artifact("demo/artifacts")  # here a SavedModel
+            >>> list(predictor(["The with statement wraps a block."], top=1)[0])
+            ['label', 'probability']
         """
         artifact = folder if isinstance(folder, Artifact) else find_artifact(folder, engine)
         check_has_vocabulary(artifact.description)
@@ -175,7 +180,9 @@ class Predictor:
                 `top` is below 1, or the task has no alternatives; there is no such prompt.
 
         Example:
-            >>> # predictor(["a fine film"], top=2)[0]["best"]
+            >>> predictor = bk.Predictor.from_checkpoint("demo/classifier")
+            >>> len(predictor(["The with statement wraps a block."], top=2)[0]["best"])
+            2
         """
         _check_is_list(examples)
         if top is not None:
@@ -198,6 +205,12 @@ class Predictor:
         Raises:
             InputError: there is no prompt of that name, both or neither of the arguments are given, or the task makes
                 no sentence vectors.
+
+        Example:
+            >>> model = bk.BertEmbedder.from_checkpoint("demo/pretrained", prompts={"query": "query: "})
+            >>> predictor = bk.Predictor(model, bk.load_tokenizer("demo/pretrained"))
+            >>> len(predictor.with_prompt("query")(["a fine film"])[0]["embedding"])
+            128
         """
         if not isinstance(self.task, SentenceEmbedding):
             raise InputError(
@@ -219,6 +232,18 @@ class Predictor:
             once: whether nothing else will be answered; a few examples then run eagerly, which takes half the time of
                 tracing a graph.
             progress: called with the number of examples done, estimated from the sequences of the current chunk.
+
+        Yields:
+            Lists of answers, as `answer` returns them.
+
+        Raises:
+            InputError: the model outputs NaN or infinity.
+
+        Example:
+            >>> predictor = bk.Predictor.from_checkpoint("demo/classifier")
+            >>> examples = map(predictor.make_example, ["The with statement.", "A socket."])
+            >>> [len(answers) for answers in predictor.stream(examples, once=True)]
+            [2]
         """
         examples, num_before = iter(examples), 0
         while chunk := list(itertools.islice(examples, EXAMPLES_PER_CHUNK)):
@@ -239,6 +264,15 @@ class Predictor:
 
         Returns:
             One answer per example; arrays stay arrays.
+
+        Raises:
+            InputError: the model outputs NaN or infinity.
+
+        Example:
+            >>> predictor = bk.Predictor.from_checkpoint("demo/classifier")
+            >>> [answer] = predictor.answer([predictor.make_example("The with statement.")], once=True)
+            >>> answer["probabilities"].shape
+            (4,)
         """
         sequences = self.task.encode(self.tokenizer, examples)
         return self.task.decode(sequences, self._run(sequences, progress, once=once), examples)
@@ -246,8 +280,18 @@ class Predictor:
     def make_example(self, given: object) -> object:
         """Return an example of the task: a text, a tuple of two texts or a list of words as one; an example as it is.
 
+        Args:
+            given: the text, texts, words or example.
+
+        Returns:
+            The example.
+
         Raises:
             InputError: the value is none of these, or not what the task needs.
+
+        Example:
+            >>> bk.Predictor.from_checkpoint("demo/classifier").make_example("The with statement.").text
+            'The with statement.'
         """
         if isinstance(given, self.task.example_class):
             return given

@@ -100,7 +100,7 @@ class BackupFolder:
         """Return the newest backup with valid checksums, or None; log a warning for each damaged one."""
         for step in reversed(self.steps()):
             try:
-                return self._read(step)
+                return self.read(step)
             except InputError as error:
                 self.damaged.append(str(error))
                 _LOG.warning("a backup is damaged; trying the one before it: %s", error)
@@ -122,7 +122,12 @@ class BackupFolder:
     def _folder(self, step: int) -> pathlib.Path:
         return self.path / f"step-{step:09}"
 
-    def _read(self, step: int) -> TrainingState:
+    def read(self, step: int) -> TrainingState:
+        """Return the backup of a step.
+
+        Raises:
+            InputError: it is damaged or incomplete, or another release wrote it.
+        """
         folder = self._folder(step)
         if not (folder / CHECKSUMS).is_file():
             raise InputError(f"{folder / CHECKSUMS} is missing, so the backup may be incomplete")

@@ -4,7 +4,7 @@ import math
 
 import keras
 
-from bert_keras.errors import InputError
+from bert_keras.errors import DivergedTrainingError
 
 
 class StepCounter(keras.callbacks.Callback):
@@ -38,14 +38,14 @@ class FiniteLoss(StepCounter):
     """Stop a training whose loss becomes infinite or NaN.
 
     Raises:
-        InputError: in `fit`, after the step; the message has its number.
+        DivergedTrainingError: in `fit`, after the step; the message has its number.
     """
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         """Check the loss of the step."""
         done, loss = self.count(batch), (logs or {}).get("loss", 0.0)
         if not math.isfinite(loss):
-            raise InputError(
+            raise DivergedTrainingError(
                 f"the loss became {loss} at step {done:,}, and no model was written; expected a finite loss: train "
                 "again with a lower learning rate, a longer warm-up or gradient clipping"
             )

@@ -2,11 +2,10 @@
 
 import dataclasses
 import os
-import pathlib
 from collections.abc import Iterator, Sequence
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
-from bert_keras.checkpoints.reading import read_tokenizer_settings
+from bert_keras.checkpoints.reading import find_folder, read_tokenizer_settings
 from bert_keras.checkpoints.tokenizer_match import check_same_tokenizer
 from bert_keras.errors import InputError
 from bert_keras.training.config.recipes import Pretraining
@@ -81,7 +80,7 @@ def check_start_tokenizer(start_from: str, folders: Sequence[str | os.PathLike])
     Raises:
         InputError: the checkpoint has no vocabulary, or another tokenizer.
     """
-    settings = read_tokenizer_settings(start_from) if pathlib.Path(start_from).is_dir() else None
+    settings = read_tokenizer_settings(start_from) if find_folder(start_from, with_weights=False).is_dir() else None
     if settings is None:
         raise InputError(
             f"{start_from} has no vocabulary; expected a checkpoint folder with tokenizer.json or vocab.txt, to "

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from bert_keras.checkpoints import save
 from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints.huggingface.card_metadata import MeasuredScores
 from bert_keras.checkpoints.huggingface.model_card import build_model_card
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError, MissingExtraError
@@ -27,11 +28,25 @@ from bert_keras.tasks.examples.training_data import (
     read_training_data_for_checkpoint,
 )
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
+from bert_keras.training.config.finetuning_file import FILE_NAME, resolve_settings, to_toml
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.config.sources import upgrade_settings
 from bert_keras.training.finetuning import FineTuned, run_finetuning
 from bert_keras.training.output_folder import check_no_backup, get_backup_folder, train_to_folder
+from bert_keras.training.search.searched_finetuning import (
+    Search,
+    check_no_trials,
+    check_one_machine,
+    describe_winner,
+    get_search_folder,
+    remove_trials,
+    run_search,
+)
+from bert_keras.training.search.trials import write_csv
 from bert_keras.training.strategies import is_chief
+from bert_keras.training.tracking.tensorboard_log import TensorBoardLog
+from bert_keras.training.tracking.text_examples import format_answers
+from bert_keras.training.tracking.tracked_training import check_verbose, track_training
 
 
 def finetune(
@@ -49,6 +64,9 @@ def finetune(
     allow_changes: bool = False,
     callbacks: Sequence[keras.callbacks.Callback] = (),
     listeners: Sequence[Callable[[dict], None]] = (),
+    tensorboard: str | os.PathLike | None = None,
+    verbose: bool | str = "auto",
+    search: int | Search | None = None,
     strategy: tf.distribute.Strategy | None = None,
     card_facts: Mapping[str, object] | None = None,
     spell: Spell = spell_argument,
@@ -58,8 +76,8 @@ def finetune(
 
     Args:
         checkpoint: any folder that `load` reads, with a vocabulary.
-        out: checkpoint folder to write, with `metrics.json`, `training_log.jsonl` and a model card; None = the model is
-            only returned.
+        out: checkpoint folder to write, with `finetuning.toml`, `metrics.json`, `training_log.jsonl` and a model card;
+            None = the model is only returned.
         train: the training examples: a path; a list of dicts such as `{"text": ..., "label": ...}`; a list of (text,
             label) pairs; a data frame; or `TrainingData` with held-out examples and a task, without the arguments that
             say how to read examples.
@@ -73,6 +91,12 @@ def finetune(
         allow_changes: resume although settings or examples differ from those of the backup.
         callbacks: passed to `model.fit`.
         listeners: functions that are called with each line of the training log, a dict.
+        tensorboard: folder for TensorBoard: curves of training and held-out data, settings, and examples.
+        verbose: True = show the progress on standard error; False = do not; "auto" = show a moving bar in notebooks
+            and terminals, and nothing in logs.
+        search: number of trials with different learning rates, batch sizes and regularization, of which the best is
+            returned; the arguments that you give are not varied. Trials in the lower half after epoch 1, 2, 4, ... stop
+            early. None = one training with the given settings. Needs the extra `search`.
         strategy: any `tf.distribute` strategy. Default: one device.
         card_facts: what the model card lists about the training. Default: the data and the main settings.
         spell: how error messages name an option; the command line passes `spell_flag`.
@@ -81,7 +105,8 @@ def finetune(
 
     Returns:
         The `model` with the weights of its best epoch, `scores`, `epochs`, and `data`: the examples, how they were held
-        out, how many were skipped, and warnings about them.
+        out, how many were skipped, and warnings about them. With `search`, `trials` has the results of all trials and
+        `settings` those of the best.
 
     Raises:
         InputError: data, settings or folders cannot be used, or the loss became infinite or NaN. If `out` cannot be
@@ -90,18 +115,25 @@ def finetune(
         InterruptedTrainingError: SIGTERM arrived, and the state was written.
 
     Example:
-        >>> reviews = [{"text": "a fine film", "label": "good"}, {"text": "a waste of time", "label": "bad"}] * 10
-        >>> # tuned = bk.finetune("checkpoint", "out", train=reviews, num_epochs=4)
-        >>> # tuned.scores["accuracy"], len(tuned.data.dev)
+        >>> reviews = [(f"a fine film, number {n}", "good") for n in range(10)]
+        >>> reviews += [(f"a waste of time, number {n}", "bad") for n in range(10)]
+        >>> tuned = bk.finetune("demo/pretrained", "my/reviews", train=reviews, num_epochs=1)
+        >>> list(tuned.scores), len(tuned.data.dev)
+        (['accuracy', 'macro_f1', 'micro_f1', 'matthews', 'loss'], 2)
     """
     check_tensorflow_backend("bk.finetune")
     fine_tuning, file_options, task_settings = _split_settings(upgrade_settings(settings), task)
     check_dev_share(dev_share)
+    check_verbose(verbose)
     strategy = strategy or tf.distribute.get_strategy()
+    if search is not None:
+        search = _check_search(search, settings, strategy)
     if out is not None:
         paths = [path for path in (checkpoint, train, dev) if isinstance(path, str | os.PathLike)]
         check_writable_folder(out, "finetune", overwrite=overwrite, inputs=paths)
         check_no_backup(out, resume=resume, overwrite=overwrite, spell=spell)
+        if search is not None:
+            check_no_trials(out, resume=resume, overwrite=overwrite, spell=spell)
     checkpoint = read_checkpoint(checkpoint)
     if isinstance(train, TrainingData):
         if dev is not None or task_settings or file_options != FileOptions():
@@ -111,29 +143,92 @@ def finetune(
         reading = {"dev_share": dev_share, "seed": fine_tuning.seed, "on_error": on_error, "spell": spell}
         data = read_training_data_for_checkpoint(checkpoint, task, train, dev, file_options, **reading, **task_settings)
 
-    def run(backup: BackupOptions) -> FineTuned:
-        options = {"callbacks": callbacks, "listeners": listeners, "strategy": strategy, "backup": backup}
-        tuned = run_finetuning(data.task, checkpoint, data.train, data.dev, fine_tuning, **options)
+    def train_once(
+        used: FineTuning,
+        log_folder: str | os.PathLike | None,
+        *more: keras.callbacks.Callback,
+        backup: BackupOptions = NO_BACKUP,
+    ) -> FineTuned:
+        shown = {"tensorboard": log_folder, "verbose": verbose, "is_chief": is_chief(strategy)}
+        with track_training(callbacks, listeners, **shown) as tracked:
+            if tracked.tensorboard is not None:
+                tracked.tensorboard.write_settings(resolve_settings(data.reading, data.task, used))
+            options = {"callbacks": [*tracked.callbacks, *more], "listeners": tracked.listeners}
+            options |= {"strategy": strategy, "backup": backup}
+            tuned = run_finetuning(data.task, checkpoint, data.train, data.dev, used, **options)
+            if tracked.tensorboard is not None:
+                _write_result(tracked.tensorboard, tuned, data)
         return dataclasses.replace(tuned, data=data)
 
+    def run(backup: BackupOptions) -> FineTuned:
+        if search is None:
+            return train_once(fine_tuning, tensorboard, backup=backup)
+        options = {"folder": trials, "tensorboard": tensorboard, "num_replicas": strategy.num_replicas_in_sync}
+        options |= {"backup": backup, "overwrite": overwrite}
+        return run_search(search, train_once, fine_tuning, checkpoint, data, **options)
+
     def write(tuned: FineTuned, folder: str | os.PathLike) -> None:
-        facts = _list_card_facts(fine_tuning, data) if card_facts is None else card_facts
-        _save(tuned, facts, folder, overwrite=overwrite)
+        facts = _list_card_facts(tuned.settings, data) if card_facts is None else card_facts
+        if tuned.trials:
+            facts = {**facts, **describe_winner(tuned.trials, tuned.settings, data.task.main_score)}
+        _save(tuned, facts, folder, start=checkpoint, overwrite=overwrite)
 
+    trials = None if out is None or search is None else get_search_folder(out)
     if out is None:
-        return run(NO_BACKUP)
+        return run(dataclasses.replace(NO_BACKUP, allow_changes=allow_changes, spell=spell))
     backup = BackupOptions(get_backup_folder(out), backup_every, resume, allow_changes, spell)
-    return train_to_folder(out, run, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
+    tuned = train_to_folder(out, run, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
+    remove_trials(trials)
+    return tuned
 
 
-def _save(tuned: FineTuned, card_facts: Mapping[str, object], folder: str | os.PathLike, *, overwrite: bool) -> None:
-    metrics = {"metrics.json": format_json(collect_metrics(tuned), indent=2) + "\n", "training_log.jsonl": tuned.log}
+def _check_search(search: int | Search, settings: Mapping[str, object], strategy: tf.distribute.Strategy) -> Search:
+    """Return the search; the settings that the caller gave stay as they are.
+
+    Raises:
+        InputError: the number of trials is invalid, Optuna is missing, or there are several workers.
+    """
+    check_one_machine(strategy)
+    if isinstance(search, Search):
+        return search
+    names = {field.name for field in dataclasses.fields(FineTuning)}
+    return Search(search, fixed=sorted(names & upgrade_settings(settings).keys()))
+
+
+def _write_result(log: TensorBoardLog, tuned: FineTuned, data: TrainingData) -> None:
+    """Write final scores and examples for TensorBoard."""
+    log.write_scores(tuned.scores)
+    log.write_text("held-out examples", format_answers(tuned.task, data.dev, tuned.answers))
+
+
+def _save(
+    tuned: FineTuned,
+    card_facts: Mapping[str, object],
+    folder: str | os.PathLike,
+    *,
+    start: Checkpoint,
+    overwrite: bool,
+) -> None:
+    notes = {
+        FILE_NAME: to_toml(resolve_settings(tuned.data.reading, tuned.data.task, tuned.settings)),
+        "metrics.json": format_json(collect_metrics(tuned), indent=2) + "\n",
+        "training_log.jsonl": tuned.log,
+    }
+    if tuned.trials:
+        notes["search.csv"] = write_csv(tuned.trials, tuned.task.main_score)
     save(
         tuned.model,
         tuned.tokenizer,
         folder,
-        notes={**metrics, **_draw_confusion_matrix(tuned)},
-        card=build_model_card(tuned.model, tuned.tokenizer, history=_write_history(tuned, card_facts)),
+        notes={**notes, **_draw_confusion_matrix(tuned)},
+        card=build_model_card(
+            tuned.model,
+            tuned.tokenizer,
+            history=_write_history(tuned, card_facts),
+            measured=MeasuredScores(tuned.scores, f"held-out examples: {card_facts.get('dev', len(tuned.data.dev))}"),
+            start=start,
+            has_pairs=getattr(tuned.task, "has_pairs", False),
+        ),
         task=tuned.task.settings(),
         overwrite=overwrite,
         written_by="finetune",
@@ -208,4 +303,4 @@ def _write_history(tuned: FineTuned, card_facts: Mapping[str, object]) -> str:
     lines += [f"- {name}: {value}" for name, value in card_facts.items() if name != "labels"]
     lines += ["", f"## Scores on the held-out examples ({describe_epoch(tuned)})", ""]
     lines += [f"- {name}: {value:.4g}" for name, value in tuned.scores.items()]
-    return "\n".join([*lines, "", "## How to load it"])
+    return "\n".join(lines)

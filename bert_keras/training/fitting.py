@@ -50,6 +50,11 @@ class Phase:
         """Steps from one evaluation to the next, which is what Keras calls an epoch here."""
         return self.evaluate_every or self.num_steps or _UNLIMITED_STEPS
 
+    @property
+    def num_epochs(self) -> int:
+        """Epochs of the phase in Keras's sense; 1 for a phase that ends by time, whose number is unknown."""
+        return 1 if self.num_steps is None else -(-self.num_steps // self.steps_per_epoch)
+
 
 def fit_phases(
     model: keras.Model,
@@ -114,7 +119,8 @@ def fit_phases(
             else:
                 _resume(model, phase, state, progress, log, all_callbacks)
                 state = None
-            _fit(model, phase, held_out, progress.done, all_callbacks)
+            first_epoch = sum(earlier.num_epochs for earlier in phases[:index])
+            _fit(model, phase, held_out, progress.done, first_epoch, all_callbacks)
     log.finish()
     return log
 
@@ -153,16 +159,26 @@ def _evaluate(model: keras.Model, held_out: HeldOut | None, callbacks: list[kera
 
 
 def _fit(
-    model: keras.Model, phase: Phase, held_out: HeldOut | None, done: int, callbacks: list[keras.callbacks.Callback]
+    model: keras.Model,
+    phase: Phase,
+    held_out: HeldOut | None,
+    done: int,
+    first_epoch: int,
+    callbacks: list[keras.callbacks.Callback],
 ) -> None:
-    """Train the rest of a phase, with one epoch from each evaluation to the next."""
+    """Train the rest of a phase, with one epoch from each evaluation to the next.
+
+    Callbacks see epochs that are numbered over all phases, also in a training that resumes.
+    """
     num_steps = _UNLIMITED_STEPS if phase.num_steps is None else phase.num_steps
     stop = phase.clock or StopAfter(num_steps - done)
     validation_batches, num_validation_batches = held_out or (None, None)
     for first_step, steps_per_epoch, num_epochs in _plan_fits(done, num_steps, phase.steps_per_epoch):
+        initial_epoch = first_epoch + first_step // phase.steps_per_epoch
         model.fit(
             phase.train(first_step),
-            epochs=num_epochs,
+            epochs=initial_epoch + num_epochs,
+            initial_epoch=initial_epoch,
             steps_per_epoch=steps_per_epoch,
             validation_data=validation_batches,
             validation_steps=num_validation_batches,

@@ -84,8 +84,11 @@ def run_pretraining(
         InterruptedTrainingError: SIGTERM arrived, and the state was written.
 
     Example:
-        >>> run = Pretraining.resolve(overrides={"model.preset": "tiny", "budget.steps": 1000})
-        >>> # bk.save(run_pretraining(run, ["records"]).model, ...)
+        >>> overrides = {"model.preset": "tiny", "budget.steps": 3, "speed.jit_compile": False}
+        >>> run = Pretraining.resolve(overrides=overrides, defaults={"records.max_sequence_lengths": [64]})
+        >>> trained = run_pretraining(run, ["demo/records"])
+        >>> trained.metrics["loss"] > 0
+        True
     """
     manifests = [read_manifest(folder) for folder in folders]
     run.check_records(manifests, [os.fspath(folder) for folder in folders])

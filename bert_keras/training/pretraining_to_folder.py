@@ -19,6 +19,9 @@ from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.output_folder import check_no_backup, get_backup_folder, train_to_folder
 from bert_keras.training.pretraining import Pretrained, run_pretraining
 from bert_keras.training.strategies import is_chief
+from bert_keras.training.tracking.tensorboard_log import TensorBoardLog
+from bert_keras.training.tracking.text_examples import format_filled_masks
+from bert_keras.training.tracking.tracked_training import check_verbose, track_training
 
 
 def pretrain(
@@ -34,6 +37,8 @@ def pretrain(
     allow_changes: bool = False,
     callbacks: Sequence[keras.callbacks.Callback] = (),
     listeners: Sequence[Callable[[dict], None]] = (),
+    tensorboard: str | os.PathLike | None = None,
+    verbose: bool | str = "auto",
     strategy: tf.distribute.Strategy | None = None,
     spell: Spell = spell_argument,
 ) -> Pretrained:
@@ -56,6 +61,9 @@ def pretrain(
         allow_changes: resume although settings or records differ from those of the backup.
         callbacks: passed to `model.fit`.
         listeners: functions that are called with each line of the training log, a dict.
+        tensorboard: folder for TensorBoard: curves of training and held-out data, settings, and examples.
+        verbose: True = show the progress on standard error; False = do not; "auto" = show a moving bar in notebooks
+            and terminals, and nothing in logs.
         strategy: any `tf.distribute` strategy. Default: one device.
         spell: how error messages name an option; the command line passes `spell_flag`.
 
@@ -69,11 +77,13 @@ def pretrain(
         InterruptedTrainingError: SIGTERM arrived, and the state was written.
 
     Example:
-        >>> # bk.make_records("vocab.txt", "records", texts)
-        >>> # trained = bk.pretrain("records", "out", settings={"model.preset": "tiny", "budget.steps": 1000})
-        >>> # trained.metrics["loss"], bk.load("out")
+        >>> settings = {"model.preset": "tiny", "budget.steps": 3, "speed.jit_compile": False}
+        >>> trained = bk.pretrain("demo/records", "my/pretrained", settings=settings)
+        >>> trained.metrics["loss"] > 0, type(bk.load("my/pretrained")).__name__
+        (True, 'BertPretrainer')
     """
     check_tensorflow_backend("bk.pretrain")
+    check_verbose(verbose)
     folders = [records] if isinstance(records, str | os.PathLike) else list(records)
     # `run_pretraining` checks the shards
     manifests = [read_manifest(folder, checked_splits=()) for folder in folders]
@@ -86,8 +96,15 @@ def pretrain(
     strategy = strategy or tf.distribute.get_strategy()
 
     def train(backup: BackupOptions) -> Pretrained:
-        options = {"callbacks": callbacks, "listeners": listeners, "strategy": strategy, "backup": backup}
-        return run_pretraining(run, folders, **options)
+        shown = {"tensorboard": tensorboard, "verbose": verbose, "is_chief": is_chief(strategy)}
+        with track_training(callbacks, listeners, **shown, **_get_length(run, manifests)) as tracked:
+            if tracked.tensorboard is not None:
+                tracked.tensorboard.write_settings(run.to_dict())
+            options = {"callbacks": tracked.callbacks, "listeners": tracked.listeners}
+            trained = run_pretraining(run, folders, **options, strategy=strategy, backup=backup)
+            if tracked.tensorboard is not None:
+                _write_result(tracked.tensorboard, trained, folders[0], manifests[0])
+        return trained
 
     def write(trained: Pretrained, folder: str | os.PathLike) -> None:
         num_records = sum(manifest["splits"]["train"]["num_records"] for manifest in manifests)
@@ -100,6 +117,24 @@ def pretrain(
     check_no_backup(out, resume=resume, overwrite=overwrite, spell=spell)
     backup = BackupOptions(get_backup_folder(out), backup_every, resume, allow_changes, spell)
     return train_to_folder(out, train, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
+
+
+def _get_length(run: Pretraining, manifests: Sequence[Mapping]) -> dict[str, float | None]:
+    """Return the steps or seconds of a run, as arguments of `track_training`."""
+    plans = run.plan([manifest["splits"]["train"]["num_records"] for manifest in manifests])
+    if plans[0].seconds is not None:
+        return {"num_seconds": sum(plan.seconds for plan in plans)}
+    return {"num_steps": sum(plan.num_steps for plan in plans)}
+
+
+def _write_result(log: TensorBoardLog, trained: Pretrained, records: str | os.PathLike, manifest: Mapping) -> None:
+    """Write final metrics and filled masks for TensorBoard."""
+    log.write_scores(trained.metrics)
+    split = "held_out" if manifest["splits"]["held_out"]["num_records"] else "train"
+    if trained.run.model.objective == "electra" and trained.model.generator is None:
+        return
+    text = format_filled_masks(trained.model, trained.tokenizer, records, split=split, seed=trained.run.seed)
+    log.write_text(f"filled masks, {split.replace('_', '-')} sequences", text)
 
 
 def describe_metrics(metrics: Mapping[str, float]) -> str:
@@ -119,6 +154,7 @@ def _save(trained: Pretrained, num_records: int, folder: str | os.PathLike, *, o
     start = f", continued from {trained.start}," if trained.start else ""
     recipe = f" with the recipe `{trained.run.recipe}`" if trained.run.recipe else ""
     history = (
+        "## How it was trained\n\n"
         f"Pretrained{start}{recipe} on {num_records:,} sequences: {describe_metrics(trained.metrics)}. All settings "
         "are in `pretraining.toml`, and the losses during training in `training_log.jsonl`."
     )
@@ -127,7 +163,7 @@ def _save(trained: Pretrained, num_records: int, folder: str | os.PathLike, *, o
         trained.tokenizer,
         folder,
         notes={"pretraining.toml": trained.run.to_toml(), "training_log.jsonl": trained.log},
-        card=build_model_card(trained.model, trained.tokenizer, history=history),
+        card=build_model_card(trained.model, trained.tokenizer, history=history, start=trained.run.model.start_from),
         overwrite=overwrite,
         written_by="pretrain",
     )

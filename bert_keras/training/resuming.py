@@ -44,7 +44,7 @@ class TrainingProgress:
         self.clock: TimedLearningRate | None = None
         self._steps_before = 0
         self._settings = json.loads(json.dumps(settings))  # as a backup returns them: tuples become lists
-        self._data = {name: _hash(json.dumps(one, sort_keys=True)) for name, one in data.items()}
+        self._data = {name: digest_text(json.dumps(one, sort_keys=True)) for name, one in data.items()}
         self._log = log
 
     def start_phase(self, phase: int, num_steps: int, clock: TimedLearningRate | None) -> None:
@@ -138,7 +138,8 @@ def digest_weights(layer: keras.Layer) -> str:
     return digest.hexdigest()
 
 
-def _hash(text: str) -> str:
+def digest_text(text: str) -> str:
+    """Return the SHA-256 digest of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -1,7 +1,5 @@
-"""`TrainingLog` records how a training goes; `TensorBoardScalars` writes its lines for TensorBoard."""
+"""`TrainingLog` records how a training goes."""
 
-import os
-import socket
 import time
 from collections.abc import Callable, Mapping
 
@@ -11,7 +9,6 @@ from bert_keras.training.callbacks import ScoreListener, use_display_names
 WINDOW_STEPS = 50  # steps per line
 HELD_OUT = "held_out_"
 NOT_METRICS = ("step", "seconds", "num_steps", "tokens", "learning_rate")
-_NOT_PLOTTED = ("step", "num_steps")
 
 
 class TrainingLog(ScoreListener):
@@ -170,36 +167,6 @@ def choose_window_steps(num_steps: int | None) -> int:
         num_steps: steps of the whole training; None = unknown.
     """
     return WINDOW_STEPS if num_steps is None else max(1, min(WINDOW_STEPS, num_steps // 10))
-
-
-class TensorBoardScalars:
-    """Listener of `TrainingLog` that writes its lines as scalars for TensorBoard, over optimizer steps.
-
-    Writing needs no tensorboard package, because it does not use `tf.summary.scalar`; viewing needs it.
-
-    Args:
-        folder: folder of the event file; created if it is missing.
-    """
-
-    def __init__(self, folder: str | os.PathLike):
-        import tensorflow as tf
-
-        self._tf = tf
-        tf.io.gfile.makedirs(os.fspath(folder))
-        # TensorBoard finds event files by this name
-        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}"
-        self._writer = tf.io.TFRecordWriter(os.path.join(os.fspath(folder), name))
-        self._write(file_version="brain.Event:2")
-
-    def __call__(self, line: dict) -> None:
-        summary = self._tf.compat.v1.Summary
-        scalars = [(name, float(value)) for name, value in line.items() if name not in _NOT_PLOTTED]
-        values = [summary.Value(tag=name, simple_value=value) for name, value in scalars]
-        self._write(step=line["step"], summary=summary(value=values))
-
-    def _write(self, **event: object) -> None:
-        self._writer.write(self._tf.compat.v1.Event(wall_time=time.time(), **event).SerializeToString())
-        self._writer.flush()
 
 
 def _divide(sums: Mapping[str, float], num_steps: int) -> dict[str, float]:

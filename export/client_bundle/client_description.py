@@ -3,19 +3,23 @@
 The schema is in `docs/reference/formats.md`. The clients in `examples/` read it.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bert_keras.errors import InputError
 from bert_keras.files import format_json
-from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 from bert_keras.tasks.answer_extraction import NUM_LOGITS, QuestionAnswering
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import THRESHOLD, TextClassification
 from bert_keras.tasks.token_classification import TokenClassification
+
+if TYPE_CHECKING:
+    from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 MODEL_FILE = "model.json"
 FORMAT = 1  # increased if a program that reads the current format would give wrong answers

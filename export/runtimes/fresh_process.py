@@ -51,8 +51,11 @@ class FreshProcess:
         timed: requests to answer and time afterwards, while this process is idle.
 
     Example:
-        >>> with FreshProcess("onnx", "model.onnx", requests) as process:
+        >>> requests = [("serving_default", {"text": np.array([b"A text."], object)})]
+        >>> with FreshProcess("saved_model", "demo/artifacts/saved_model/1", requests) as process:
         ...     answers = process.answers()
+        >>> sorted(answers.outputs[0])
+        ['label', 'label_id', 'probabilities', 'scores']
     """
 
     def __init__(

@@ -42,11 +42,12 @@ def export_saved_model(job: ExportJob) -> None:
     serving = job.publishing.enter_context(publish_folder(job.out / "serving", WRITTEN_BY, overwrite=True))
     write_serving_files(serving, settings.model_name, requests=requests, min_serving=settings.min_serving)
 
+    name = f"saved_model/{version}"
+
     def complete_report(report: dict) -> dict:
-        report = {**report, "warmup_requests": num_requests, "audit": audit}
-        write_json(folder / "assets.extra" / PARITY, report)
-        return report
+        return {**report, "warmup_requests": num_requests, "audit": audit}
 
     start = functools.partial(start_saved_model_check, reference, folder, settings.probes)
-    job.checks.begin(f"saved_model/{version}", start, complete_report)
+    job.checks.begin(name, start, complete_report)
+    job.completions.append(lambda reports: write_json(folder / "assets.extra" / PARITY, reports[name]))
     num_requests = replay_warmup(folder)  # while the check runs

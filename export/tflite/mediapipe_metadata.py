@@ -87,8 +87,10 @@ def add_metadata(
             outputs, its vocabulary does not begin with [PAD], or a label is not one line.
 
     Example:
-        >>> write_tflite(model, "model.tflite")
-        >>> add_metadata("model.tflite", tokenizer, name="Mood", description="Of a review.", labels=["bad", "good"])
+        >>> from bert_keras.export.tflite.to_tflite import write_tflite
+        >>> model, tokenizer = bk.load("demo/classifier"), bk.load_tokenizer("demo/classifier")
+        >>> facts = write_tflite(model, "my/model.tflite", length=16)
+        >>> add_metadata("my/model.tflite", tokenizer, name="Topic", description="Of a text.", labels=model.labels)
     """
     tokenizer.for_mediapipe()  # raises an InputError if [PAD] is not the first token
     path = pathlib.Path(path)

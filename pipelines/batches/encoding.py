@@ -146,7 +146,8 @@ def encode(
         InputError: a text is not a string, a second text is missing, or the lengths leave no room for tokens.
 
     Example:
-        >>> sequences = encode(tokenizer, ["Playing", "the unaffable"], max_sequence_length=5)
+        >>> tokenizer = bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing"])
+        >>> sequences = encode(tokenizer, ["Playing", "play play play play"], max_sequence_length=5)
         >>> sequences.lengths.tolist()
         [4, 5]
     """

@@ -63,8 +63,10 @@ def pack(
         InputError: a length leaves no room for tokens, or the arguments contradict each other.
 
     Example:
-        >>> pack(tokenizer, ["Playing"], max_sequence_length=16)["token_ids"].numpy().tolist()
-        [[2, 5, 6, 3]]
+        >>> tokenizer = bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing"])
+        >>> features = bk.pack(tokenizer, ["Playing", "play"], max_sequence_length=16)
+        >>> features["token_ids"].numpy().tolist(), features["padding_mask"].numpy().tolist()
+        ([[2, 5, 6, 3], [2, 5, 3, 0]], [[1, 1, 1, 1], [1, 1, 1, 0]])
     """
     first, second = (
         None if column is None else tokenizer.tokenize(column, keep_special_tokens=keep_special_tokens)

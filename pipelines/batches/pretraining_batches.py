@@ -87,8 +87,11 @@ def make_pretraining_batches(
             setting is out of range.
 
     Example:
-        >>> batches = make_pretraining_batches("records", tokenizer, batch_size=32, epochs=None)
-        >>> model.fit(batches, steps_per_epoch=1000)
+        >>> tokenizer = bk.BertTokenizer.from_checkpoint("demo/records")
+        >>> batches = make_pretraining_batches("demo/records", tokenizer, batch_size=32, epochs=None)
+        >>> features, labels = next(iter(batches))  # or model.fit(batches, steps_per_epoch=1000)
+        >>> tuple(features["token_ids"].shape), tuple(labels["mask_ids"].shape)
+        ((32, 64), (32, 10))
     """
     check_integer("batch_size", batch_size)
     check_seed(seed)

@@ -87,8 +87,10 @@ def make_records(
             has only one document, or a setting is out of range.
 
     Example:
-        >>> manifest = bk.make_records("vocab.txt", "records", "books/*.txt", max_sequence_length=512, packed=True)
-        >>> manifest["num_records"], manifest["quality"]  # the number of records, and figures of the text
+        >>> documents = [["One sentence.", "The next one."], ["Another document.", "It ends here."]] * 5
+        >>> manifest = bk.make_records("demo/vocab.txt", "my/records", documents=documents, max_sequence_length=32)
+        >>> manifest["num_documents"], manifest["num_sentences"]
+        (10, 20)
     """
     settings = RecordSettings(
         max_sequence_length=max_sequence_length,

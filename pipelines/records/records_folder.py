@@ -66,7 +66,8 @@ def write_records(
         InputError: see `make_records`.
 
     Example:
-        >>> manifest = write_records("out", [["One.", "Two."], ["Three."]], tokenizer, max_sequence_length=128)
+        >>> tokenizer = bk.BertTokenizer.from_vocabulary("demo/vocab.txt")
+        >>> manifest = write_records("my/out", [["One.", "Two."], ["Three."]], tokenizer, max_sequence_length=128)
         >>> manifest["num_documents"]
         2
     """

@@ -70,7 +70,7 @@ class BertTokenizer:
         InputError: the vocabulary or a setting is invalid.
 
     Example:
-        >>> tokenizer = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing"])
+        >>> tokenizer = bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing"])
         >>> tokenizer.tokenize(["Playing pl\u00e1y"]).to_list()
         [[5, 6, 5]]
     """
@@ -124,13 +124,18 @@ class BertTokenizer:
 
         Args:
             path: a vocabulary file, or a model folder.
-            **settings: arguments of the constructor.
+            **settings: arguments of the constructor; they are needed only if there is no settings file.
+
+        Returns:
+            The tokenizer.
 
         Raises:
             InputError: the vocabulary cannot be read, or an argument contradicts the settings file.
 
         Example:
-            >>> tokenizer = BertTokenizer.from_vocabulary("vocab.txt", lowercase=True)
+            >>> tokenizer = bk.BertTokenizer.from_vocabulary("demo/vocab.txt")
+            >>> tokenizer.vocabulary[:5]
+            ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]')
         """
         return cls(**read_vocabulary_and_settings(path, settings))
 
@@ -145,9 +150,17 @@ class BertTokenizer:
         Args:
             folder: the model folder.
 
+        Returns:
+            The tokenizer.
+
         Raises:
             InputError: there is no vocabulary, or a file cannot be read.
             UnsupportedTokenizerError: an `InputError`; the folder's text rules differ from BERT's.
+
+        Example:
+            >>> tokenizer = bk.BertTokenizer.from_checkpoint("demo/pretrained")
+            >>> tokenizer.lowercase, tokenizer.max_sequence_length
+            (True, 64)
         """
         settings = TokenizerFolder(folder).settings()
         try:
@@ -159,6 +172,17 @@ class BertTokenizer:
         """Write `vocab.txt`, `tokenizer_config.json` and `tokenizer.json`, for this class and Hugging Face's library.
 
         There is no `tokenizer.json` for MediaPipe's rules, which that library does not have.
+
+        Args:
+            folder: the folder, which is created if it does not exist; files of these names are replaced.
+
+        Raises:
+            OSError: the files cannot be written.
+
+        Example:
+            >>> bk.BertTokenizer.from_vocabulary("demo/vocab.txt").save("my/tokenizer")
+            >>> bk.BertTokenizer.from_checkpoint("my/tokenizer").lowercase
+            True
         """
         write_settings(folder, self)
 
@@ -183,8 +207,15 @@ class BertTokenizer:
         Use it to train and evaluate a model for a phone: MediaPipe lowercases only ASCII, also for a cased model, and
         strips no accents.
 
+        Returns:
+            A new tokenizer.
+
         Raises:
             InputError: [PAD] is not the first token, although MediaPipe pads with id 0.
+
+        Example:
+            >>> bk.BertTokenizer.from_vocabulary("demo/vocab.txt").for_mediapipe().rules.text_rules
+            'mediapipe'
         """
         if self.pad_id != 0:
             raise InputError(f"[PAD] has id {self.pad_id}; expected 0, the padding of MediaPipe: move it to the front")
@@ -264,6 +295,7 @@ class BertTokenizer:
             InputError: `texts` is not a batch of strings.
 
         Example:
+            >>> tokenizer = bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing"])
             >>> tokenizer.tokenize(["Playing pl\u00e1y"]).to_list()
             [[5, 6, 5]]
         """
@@ -284,10 +316,14 @@ class BertTokenizer:
             unit: "characters" (code points, as Python counts) or "bytes" of UTF-8, as TensorFlow counts.
             keep_special_tokens: as in `tokenize`.
 
+        Returns:
+            The `Tokens` of the texts: ids, ranges and word numbers, ragged `(B, tokens)` int32.
+
         Raises:
             InputError: `texts` is not a batch of strings, or `unit` is invalid.
 
         Example:
+            >>> tokenizer = bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing"])
             >>> tokenizer.tokenize_with_offsets(["Playing"]).ends.to_list()
             [[4, 7]]
         """
@@ -302,8 +338,16 @@ class BertTokenizer:
             texts: `(B,)` strings.
             with_offsets: whether to compute the range of characters and the word of each token.
 
+        Returns:
+            The tokens of all texts in one array, and where each text begins.
+
         Raises:
             InputError: `texts` is not a batch of strings.
+
+        Example:
+            >>> tokenizer = bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing"])
+            >>> tokenizer.tokenize_to_arrays(["Playing", "play"]).token_ids.tolist()
+            [5, 6, 5]
         """
         if not with_offsets:
             ids = self.tokenize(texts)
@@ -348,6 +392,14 @@ class BertTokenizer:
 
         Returns:
             `(B,)` strings.
+
+        Raises:
+            ValueError: the ids are lists, but not of integers.
+
+        Example:
+            >>> tokenizer = bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing"])
+            >>> tokenizer.detokenize([[2, 5, 6, 5, 3]]).numpy().tolist()
+            [b'playing play']
         """
         if not isinstance(ids, tf.Tensor | tf.RaggedTensor | np.ndarray):
             ids = tf.ragged.constant(ids, dtype=tf.int32, ragged_rank=1)

@@ -17,6 +17,11 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MAX_TOKEN_BYTES = 256  # the limit of tensorflow-text; a character outside ASCII takes up to four
 
 
+def is_too_long(token: str) -> bool:
+    """Return whether a token can be longer than the tokenizer accepts."""
+    return len(token) + 3 * sum(not character.isascii() for character in token) > MAX_TOKEN_BYTES
+
+
 def read_vocabulary(path: str | os.PathLike) -> list[str]:
     r"""Read a `vocab.txt`: one token per line; the id of a token is its line number from 0.
 

@@ -120,6 +120,7 @@ def tuned(tokenizer, perturb, task_files, tmp_path_factory):
             dev,
         ]
         options = ["--epochs", "2", "--batch-size", "8", "--learning-rate", "5e-3", "--json"]
+        options += ["--tensorboard", str(folder / "tensorboard")]
         stdout, stderr = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
             status = main([*map(str, command), *options])

@@ -42,6 +42,10 @@ LINES = [
     "serve good --engine keras --port 0 --grpc-port 0 --label stable=1 --max-texts 9 --timeout 2.5",
     "serve --model one=good --versions 2 --threads 1 --no-grpc --cors * --access-log",
     "demo out --quick",
+    "finetune good out --config bad.toml --tensorboard events --log-format text",
+    "doctor good --json",
+    "completion bash",
+    "push good me/model --dry-run --license mit --language en --dataset me/texts --message title --revision main",
 ]
 
 

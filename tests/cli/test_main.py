@@ -65,8 +65,8 @@ def test_bad_input_prints_one_sentence_with_status_2(fault, workplace, monkeypat
     [
         ([], "bert-keras: the following arguments are required: COMMAND; see bert-keras --help"),
         (
-            ["finetune", "a", "b"],
-            "bert-keras finetune: the following arguments are required: --train; see bert-keras",
+            ["export", "a"],
+            "bert-keras export: the following arguments are required: OUT; see bert-keras",
         ),
         (["export", "a", "b", "--to", "gif"], "bert-keras export: argument --to: invalid choice: 'gif'"),
     ],

@@ -14,7 +14,8 @@ from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_ba
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.pretraining import build_model, run_pretraining
-from bert_keras.training.training_log import TensorBoardScalars, TrainingLog
+from bert_keras.training.tracking.tensorboard_log import TensorBoardLog
+from bert_keras.training.training_log import TrainingLog
 
 ENOUGH = {"budget__steps": 300, "batches__batch_size": 16, "model__intermediate_dim": 64}  # to learn
 EVALUATED = [0, 120, 240, 300]  # the steps at which `trained` was evaluated
@@ -48,7 +49,8 @@ def trained(records, tiny_run, events, batch_options):
     run = tiny_run(manifest, **ENOUGH, evaluation__every_steps=120, speed__steps_per_execution=3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bert_keras.training.pretraining.make_pretraining_batches", note)
-        return run_pretraining(run, [folder], listeners=[TensorBoardScalars(events)])
+        log = TensorBoardLog(events)
+        return run_pretraining(run, [folder], callbacks=[log], listeners=[log])
 
 
 def test_a_run_learns_and_is_scored_on_held_out_records(trained):
@@ -224,9 +226,8 @@ def test_electra_continues_with_its_generator_or_a_new_one(story_tokenizer, tiny
 def test_tensorboard_can_read_the_events(trained, events):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    events = EventAccumulator(str(events))
-    events.Reload()
-    assert {"loss", "mlm_accuracy", "learning_rate", "tokens", "held_out_loss"} <= set(events.Tags()["scalars"])
-    *_, loss = events.Scalars("loss")
+    train, validation = (EventAccumulator(str(events / run)).Reload() for run in ("train", "validation"))
+    assert {"loss", "mlm_accuracy", "learning_rate", "tokens"} <= set(train.Tags()["scalars"])
+    *_, loss = train.Scalars("loss")
     assert (loss.step, loss.value) == (300, pytest.approx(trained.metrics["loss"]))
-    assert [one.step for one in events.Scalars("held_out_loss")] == EVALUATED
+    assert [one.step for one in validation.Scalars("loss")] == EVALUATED, "not on the plot of the training loss"

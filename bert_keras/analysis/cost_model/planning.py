@@ -14,7 +14,8 @@ from bert_keras.analysis.cost_model.components import (
     estimate_file_sizes,
 )
 from bert_keras.analysis.cost_model.forward_steps import Step, list_forward_steps
-from bert_keras.analysis.cost_model.step_memory import Memory, get_machine_memory
+from bert_keras.analysis.cost_model.machine_memory import get_machine_memory
+from bert_keras.analysis.cost_model.step_memory import Memory
 from bert_keras.analysis.cost_model.subjects import build_subject, read_recipe
 from bert_keras.analysis.cost_model.tracing.sized_graph import BatchShape
 from bert_keras.analysis.cost_model.training_costs import PhaseCost, estimate_training
@@ -77,7 +78,15 @@ class Plan:
     phases: list[PhaseCost] = dataclasses.field(default_factory=list)
 
     def to_dict(self) -> dict:
-        """Return the plan as nested dicts and lists of plain Python values."""
+        """Return the plan as nested dicts and lists of plain Python values.
+
+        Returns:
+            The attributes of the plan, keyed by name.
+
+        Example:
+            >>> bk.plan("tiny", quick=True).to_dict()["num_parameters"]
+            4385920
+        """
         return dataclasses.asdict(self)
 
 
@@ -119,8 +128,9 @@ def plan(
             number is below 1; or the budget of a recipe is in epochs, whose number of steps depends on the records.
 
     Example:
-        >>> plan("base", quick=True).num_parameters
-        109482240
+        >>> planned = bk.plan("tiny", length=64, quick=True)
+        >>> planned.num_parameters, sum(part.forward for part in planned.forward_flops)
+        (4385920, 55567680)
     """
     check_tensorflow_backend("bk.plan")
     numbers = {"num_classes": num_classes, "length": length, "batch_size": batch_size, "num_masked": num_masked}

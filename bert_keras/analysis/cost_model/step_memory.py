@@ -4,8 +4,6 @@ import bisect
 import dataclasses
 import gc
 import math
-import os
-import pathlib
 import typing
 import warnings
 from collections.abc import Iterable
@@ -241,14 +239,6 @@ def estimate_inference_memory(model: keras.Model, batch_size: int = 1) -> list[I
         InferenceMemory(batch_size, one.length, weights, lifetimes.peak_bytes(one), int(count_scores(one).sum()))
         for one in shapes
     ]
-
-
-def get_machine_memory() -> int:
-    """Return the bytes of memory of this machine, or of its container (cgroup v2)."""
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    file = pathlib.Path("/sys/fs/cgroup/memory.max")
-    limit = file.read_text().strip() if file.exists() else "max"
-    return total if limit == "max" else min(total, int(limit))
 
 
 def _copy_with_policy(model: keras.Model, policy: str) -> keras.Model:

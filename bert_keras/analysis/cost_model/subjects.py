@@ -116,6 +116,7 @@ def _build_model(subject: Subject, *, pooler: bool) -> "keras.Model":
     import keras
 
     from bert_keras.checkpoints import load
+    from bert_keras.checkpoints.reading import exists
     from bert_keras.modeling import BertEncoder
     from bert_keras.modeling.base import check_bert_model
 
@@ -124,7 +125,7 @@ def _build_model(subject: Subject, *, pooler: bool) -> "keras.Model":
         return subject
     if isinstance(subject, BertConfig):
         return BertEncoder(subject, pooler=pooler)
-    if pathlib.Path(subject).exists():
+    if exists(subject):
         return load(subject)
     check_preset(subject)
     return BertEncoder(BertConfig.from_preset(str(subject)), pooler=pooler)

@@ -21,6 +21,7 @@ from bert_keras.analysis.inspection.page.html_page import PAGE
 from bert_keras.analysis.inspection.vectors_and_curves import Similarity, compute_similarity, get_position_tables
 from bert_keras.checkpoints import load, load_tokenizer
 from bert_keras.checkpoints.building import get_encoder
+from bert_keras.checkpoints.reading import find_folder
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.figures import FigureSection, check_matplotlib, save_figures
@@ -78,7 +79,15 @@ class Inspection:
         return self.forward_pass.sequence.tokens
 
     def to_dict(self) -> dict:
-        """Return tokens, head summaries and predictions as plain Python values, for JSON."""
+        """Return tokens, head summaries and predictions as plain Python values, for JSON.
+
+        Returns:
+            The values, keyed by name.
+
+        Example:
+            >>> bk.inspect("demo/classifier", "The with statement").to_dict()["kind"]
+            'BertClassifier'
+        """
         return {
             "model": self.name,
             "kind": self.kind,
@@ -94,6 +103,13 @@ class Inspection:
 
         Args:
             sections: more figures, for the end of the page.
+
+        Returns:
+            The page.
+
+        Example:
+            >>> bk.inspect("demo/classifier", "The with statement").to_html()[:15]
+            '<!DOCTYPE html>'
         """
         from bert_keras.analysis.inspection.page.inspection_page import render_page
 
@@ -121,6 +137,10 @@ class Inspection:
 
         Raises:
             InputError: the folder exists and is not empty, or (`MissingExtraError`) matplotlib is not installed.
+
+        Example:
+            >>> bk.inspect("demo/classifier", "The with statement").save("my/inspection", pictures=False)
+            ['index.html', 'inspection.json']
         """
         if pictures:
             check_matplotlib()
@@ -175,8 +195,9 @@ def inspect(
             is no such layer or head, or the model's task accepts only pairs or only single texts.
 
     Example:
-        >>> # inspection = bk.inspect("my/classifier", "a fine film")
-        >>> # inspection.attention.shape, inspection.heads[0].kind, inspection.save("inspection")
+        >>> inspection = bk.inspect("demo/classifier", "The with statement")
+        >>> len(inspection.tokens), inspection.attention.shape
+        (5, (2, 2, 5, 5))
     """
     model, tokenizer, name = _load(subject, tokenizer)
     encoder = get_encoder(model)
@@ -185,7 +206,7 @@ def inspect(
     masked_lm = get_masked_lm(model)
     texts = (text,) if second is None else (text, second)
     sequence = make_input_sequence(tokenizer, encoder.config, *texts, keep_special_tokens=masked_lm is not None)
-    predictor = make_predictor(None if subject is model else name, model, tokenizer)
+    predictor = make_predictor(None if subject is model else find_folder(name), model, tokenizer)
     forward_pass = run_forward_pass(model, sequence)
     return Inspection(
         model=model,

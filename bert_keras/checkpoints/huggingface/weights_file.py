@@ -1,6 +1,7 @@
 """Find, check and open `model.safetensors`, in one file or in shards. Pickled weights are never loaded."""
 
 import functools
+import hashlib
 import os
 import pathlib
 import re
@@ -14,8 +15,8 @@ from bert_keras.checkpoints.checkpoint import StoredWeight
 from bert_keras.checkpoints.huggingface.weight_names import normalize_tensor_name
 from bert_keras.checks import quote, read_field, resolve_inside
 from bert_keras.errors import InputError
-from bert_keras.files import parse_json, read_json
-from bert_keras.module_list import MODULES
+from bert_keras.files import compute_digest, parse_json, read_json
+from bert_keras.module_list import MODULES, transformer_folder
 
 WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
@@ -25,6 +26,13 @@ _DTYPES = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float
 def is_weights(name: str) -> bool:
     """Whether a file, given its name, holds weights: 440 MB for BERT base, while the other files have about 1 MB."""
     return name.endswith(".safetensors")
+
+
+def hash_weights(folder: str | os.PathLike) -> str | None:
+    """Return the SHA-256 of the weights of a model folder, over all its files; None if they are not safetensors."""
+    paths = sorted(transformer_folder(pathlib.Path(folder)).glob("*.safetensors"))
+    digests = [str(compute_digest(path)["sha256"]) for path in paths]
+    return hashlib.sha256("".join(digests).encode()).hexdigest() if len(digests) > 1 else next(iter(digests), None)
 
 
 def open_weights(folder: pathlib.Path) -> dict[str, StoredWeight]:

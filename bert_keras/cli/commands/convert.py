@@ -6,14 +6,17 @@ import pathlib
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import print_result, print_settings
 from bert_keras.cli.options.argument_checks import add_overwrite, check_all
-from bert_keras.cli.options.model_folder import read_any_model
+from bert_keras.cli.options.model_folder import parse_model_path, read_any_model
 from bert_keras.publishing import check_writable_folder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     parser.add_argument(
-        "source", type=pathlib.Path, metavar="IN", help="Hugging Face, Google TF1, KerasHub or bert-keras folder"
+        "source",
+        type=parse_model_path,
+        metavar="IN",
+        help="Hugging Face, Google TF1, KerasHub or bert-keras folder; or hf://ORG/NAME[@REVISION]",
     )
     parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="output folder")
     parser.add_argument(

@@ -22,7 +22,7 @@ from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import ProgressBar, print_result, print_settings
 from bert_keras.cli.options import task_options
 from bert_keras.cli.options.argument_checks import add_option, add_path, check_all, check_exists
-from bert_keras.cli.options.model_folder import read_model
+from bert_keras.cli.options.model_folder import add_model, read_model
 from bert_keras.errors import InputError
 from bert_keras.files import format_json
 from bert_keras.publishing import check_writable_file, publish_file
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    add_path(parser, "checkpoint", "fine-tuned or pretrained checkpoint folder")
+    add_model(parser, "checkpoint", "fine-tuned or pretrained checkpoint folder")
     add_path(parser, "file", "labelled examples; for a masked LM, a records folder or texts")
     add_option(parser, "--out", pathlib.Path, "write the scores to this JSON file")
     add_option(parser, "--plot", pathlib.Path, "draw the confusion matrix to this PNG file")

@@ -34,7 +34,7 @@ from bert_keras.cli.options.argument_checks import (
     non_negative_number,
     positive_integer,
 )
-from bert_keras.cli.options.model_folder import read_model
+from bert_keras.cli.options.model_folder import add_model, read_model
 from bert_keras.errors import InputError
 from bert_keras.extras import check_can_export
 from bert_keras.pipelines.corpus.text_sources import find_sources
@@ -54,7 +54,7 @@ _GUIDES = {"saved_model": "serving", "onnx": "deploy"}  # format: the folder wit
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    add_path(parser, "checkpoint", "BERT or ELECTRA folder with a WordPiece vocabulary")
+    add_model(parser, "checkpoint", "BERT or ELECTRA folder with a WordPiece vocabulary")
     add_path(parser, "out", "output folder")
     parser.add_argument(
         "--to",

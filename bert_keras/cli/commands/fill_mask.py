@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import print_result, print_settings
-from bert_keras.cli.options.argument_checks import add_option, add_path, check_all, check_unicode, positive_integer
-from bert_keras.cli.options.model_folder import read_model
+from bert_keras.cli.options.argument_checks import add_option, check_all, check_unicode, positive_integer
+from bert_keras.cli.options.model_folder import add_model, read_model
 from bert_keras.errors import InputError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    add_path(parser, "model", "BERT or ELECTRA folder with a masked-LM head and a WordPiece vocabulary")
+    add_model(parser, "model", "BERT or ELECTRA folder with a masked-LM head and a WordPiece vocabulary")
     parser.add_argument(
         "texts", nargs="+", metavar="TEXT", help="quoted text that contains [MASK]; - for the lines of standard input"
     )

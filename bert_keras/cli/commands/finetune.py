@@ -3,6 +3,9 @@
 The set of labels is taken from the training file. After each epoch the model is evaluated on held-out examples: those
 of --dev, or else a tenth of the training file. OUT contains the best epoch, metrics.json and a model card.
 
+Settings come from --config and the other options, which override it. The resolved settings are saved as
+finetuning.toml in OUT.
+
 Input files: classify, embed: tables of texts or pairs (.csv, .tsv, .jsonl, .json); tag: words with tags (.conll,
 .conllu, .jsonl, .json); answer: questions in SQuAD format (.json, .jsonl).
 """
@@ -20,23 +23,20 @@ from bert_keras.checks import format_count
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import print_result, print_settings, print_table, print_warnings
 from bert_keras.cli.console.terminal import print_line
-from bert_keras.cli.options import task_options, training_options
-from bert_keras.cli.options.argument_checks import (
-    add_option,
-    add_path,
-    check_all,
-    check_exists,
-    non_negative_integer,
-    positive_integer,
-    positive_number,
-)
+from bert_keras.cli.options import finetuning_options, task_options, tracking_options, training_options
+from bert_keras.cli.options.argument_checks import check_all, check_exists
 from bert_keras.cli.options.model_folder import read_model
-from bert_keras.config import PROBLEMS
+from bert_keras.cli.options.search_options import (
+    check_search,
+    describe_search,
+    leave_out_searched,
+    make_search,
+    print_trials,
+)
 from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.figures import check_matplotlib
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
 from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.config.tables import DTYPE_POLICIES
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -46,73 +46,12 @@ if TYPE_CHECKING:
     from bert_keras.tasks.examples.training_data import TrainingData
     from bert_keras.training.finetuning import FineTuned
 
-# flag, field of FineTuning, type or choices, help
-_FLAGS = (
-    ("--epochs", "num_epochs", positive_integer, "number of training epochs"),
-    ("--batch-size", "batch_size", positive_integer, "sequences per step (embed: pairs)"),
-    ("--learning-rate", "learning_rate", positive_number, "peak learning rate; 2e-5 to 5e-5 for base, 1e-3 for tiny"),
-    ("--warmup-ratio", "warmup_ratio", float, "fraction of steps with a rising learning rate"),
-    ("--weight-decay", "weight_decay", float, "weight decay of matrices and embedding tables"),
-    ("--layer-decay", "layer_decay", float, "learning-rate factor from each block to the one below; 1: equal rates"),
-    (
-        "--freeze-blocks",
-        "frozen_blocks",
-        non_negative_integer,
-        "freeze the embeddings and N lower blocks",
-    ),
-    ("--patience", "patience", non_negative_integer, "stop after this many epochs without improvement; 0: never"),
-    ("--seed", "seed", non_negative_integer, "random seed of the head, dropout and data order"),
-    ("--accumulation-steps", "accumulation_steps", positive_integer, "micro-batches per step"),
-    ("--dtype", "dtype_policy", DTYPE_POLICIES, "Keras dtype policy"),
-)
-
-
-# options of single tasks: flag, type or choices, help
-_TASK_FLAGS = (
-    ("--problem", PROBLEMS, "classify: kind of labels (default single_label)"),
-    ("--class-weights", ("equal", "balanced"), "classify: balanced gives rare classes more weight (default equal)"),
-    ("--labelled-tokens", ("first", "all"), "tag: tokens of a word that are trained with its tag (default first)"),
-    ("--max-answer-length", positive_integer, "answer: maximum number of tokens in an answer (default 30)"),
-    (
-        "--objective",
-        ("regression", "contrastive"),
-        "embed: regression for pairs with scores, contrastive for pairs that match (default regression)",
-    ),
-)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the command."""
-    add_path(parser, "checkpoint", "BERT or ELECTRA folder with a WordPiece vocabulary")
-    add_path(parser, "out", "output checkpoint folder")
-    add_option(parser, "--task", task_options.TASK_NAMES, "task to train for", "classify")
-    add_option(parser, "--train", pathlib.Path, "file with training examples", required=True)
-    add_option(parser, "--dev", pathlib.Path, "file with held-out examples (default: a fraction of --train)")
-    add_option(
-        parser,
-        "--dev-share",
-        positive_number,
-        f"without --dev: fraction of --train that is held out, stratified by class (default {DEV_SHARE:g})",
-    )
-    for flag, kind, text in _TASK_FLAGS:
-        add_option(parser, flag, kind, text)
-    task_options.add_prompt(parser, default="that of CHECKPOINT; it becomes the default prompt of OUT")
-    task_options.add_length_options(
-        parser,
-        length="128, answer 384",
-        overlap="tag 32, answer 128, proportionally less for shorter sequences; other tasks truncate",
-    )
-    task_options.add_on_error(parser)
-    training, defaults = parser.add_argument_group("training"), FineTuning()
-    for flag, field, kind, text in _FLAGS:
-        add_option(training, flag, kind, text, getattr(defaults, field), dest=field)
-    training.add_argument("--keep-last", action="store_true", help="write the last epoch instead of the best one")
-    training_options.add_training_options(parser)
-    task_options.add_file_options(parser)
+add_arguments = finetuning_options.add_arguments
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
+    finetuning_options.apply_config(arguments)
     checkpoint, settings = _checked(arguments)
     if arguments.workers is not None:
         _read(arguments, checkpoint)  # so that a bad file is reported once, before the workers start
@@ -121,12 +60,16 @@ def run(arguments: argparse.Namespace) -> None:
     data = _read(arguments, checkpoint)
     load_tensorflow()
     strategy = training_options.prepare_devices(arguments)
-    from bert_keras.cli.console.fit_progress import FitProgress
     from bert_keras.training.finetuning_to_folder import finetune
     from bert_keras.training.strategies import is_chief
+    from bert_keras.training.tracking.fit_progress import FitProgress
 
     described = _describe_task(data) | _describe_training(settings, data.task, strategy)
-    names = {"checkpoint": arguments.checkpoint, "out": arguments.out} | _describe_files(arguments, data, str)
+    described = leave_out_searched(described, arguments)
+    names = {"checkpoint": arguments.checkpoint, "out": arguments.out}
+    names |= {} if arguments.config is None else {"config": arguments.config}
+    names |= _describe_files(arguments, data, str)
+    names |= describe_search(arguments, settings, checkpoint, data, strategy.num_replicas_in_sync)
     backups = {"backups": training_options.format_backups(arguments)}
     print_settings("finetune", names | described | backups)
     print_warnings(data.warnings)
@@ -135,7 +78,10 @@ def run(arguments: argparse.Namespace) -> None:
             checkpoint,
             arguments.out,
             train=data,
-            callbacks=[progress],
+            callbacks=[progress, *tracking_options.make_callbacks(arguments)],
+            tensorboard=arguments.tensorboard,
+            verbose=False,
+            search=make_search(arguments, progress),
             strategy=strategy,
             card_facts=_describe_files(arguments, data, _get_file_name) | described,
             **training_options.get_backup_arguments(arguments),
@@ -151,6 +97,7 @@ def _print_result(arguments: argparse.Namespace, tuned: FineTuned) -> None:
     from bert_keras.training.finetuning_to_folder import collect_metrics, describe_epoch
 
     data = tuned.data
+    print_trials(tuned)
     print_table(["epoch", *tuned.epochs[0]], [[place, *epoch.values()] for place, epoch in enumerate(tuned.epochs, 1)])
     skipped = f"; {format_count(data.bad.num_bad, 'bad example')} skipped" if data.bad.num_bad else ""
     scores = task_options.format_scores(tuned.scores, tuned.task.main_score)
@@ -158,20 +105,25 @@ def _print_result(arguments: argparse.Namespace, tuned: FineTuned) -> None:
         f"wrote {arguments.out}: {scores} on {len(data.dev):,} held-out examples ({describe_epoch(tuned)}){skipped}"
     )
     result = {"out": str(arguments.out), **collect_metrics(tuned), "warnings": list(data.warnings)}
+    if tuned.trials:
+        result["trials"] = [dataclasses.asdict(trial) for trial in tuned.trials]
     print_result(sentence, result, as_json=arguments.json)
 
 
 def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, FineTuning]:
     """Run the checks that do not read the examples; return the checkpoint and the settings."""
     files = [path for path in (arguments.train, arguments.dev) if path is not None]
+    inputs = files if arguments.config is None else [*files, arguments.config]
     checkpoint, *_, settings = check_all(
         lambda: read_model(arguments.checkpoint),
         lambda: _check_dev_share(arguments),
         *(lambda path=path: check_exists(path, "a file of examples") for path in files),
-        lambda: training_options.check_out(arguments, arguments.checkpoint, *files),
+        lambda: training_options.check_out(arguments, arguments.checkpoint, *inputs),
         lambda: task_options.check_options_of_task(arguments, arguments.task, arguments.problem),
         *(lambda path=path: task_options.check_extension(path, arguments.task, arguments.format) for path in files),
-        lambda: make_settings(arguments),
+        lambda: tracking_options.check_tracking(arguments),
+        lambda: check_search(arguments),
+        lambda: finetuning_options.make_settings(arguments),
     )
     return checkpoint, settings
 
@@ -204,18 +156,6 @@ def _read(arguments: argparse.Namespace, checkpoint: Checkpoint) -> TrainingData
         seed=arguments.seed,
         on_error=arguments.on_error,
         **task_options.get_given_options(arguments, *TASK_SETTINGS, "prompt"),
-    )
-
-
-def make_settings(arguments: argparse.Namespace) -> FineTuning:
-    """Return the training settings.
-
-    Raises:
-        InputError: a setting is out of range.
-    """
-    given = {field: getattr(arguments, field) for _, field, _, _ in _FLAGS}
-    return FineTuning(
-        **given, keep_best=not arguments.keep_last, gradient_checkpointing=arguments.gradient_checkpointing
     )
 
 
@@ -281,8 +221,9 @@ def _to_words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _get_file_name(path: pathlib.Path) -> str:
-    return path.absolute().name
+def _get_file_name(path: pathlib.Path | str) -> str:
+    """Return the name of a file or folder, without its path; the name of a model on the Hub as it is."""
+    return path if isinstance(path, str) else path.absolute().name
 
 
 def _report_missing_matplotlib(task: Task) -> None:

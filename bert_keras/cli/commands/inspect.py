@@ -14,22 +14,22 @@ from bert_keras.cli.console.report import print_result, print_settings
 from bert_keras.cli.options.argument_checks import (
     add_option,
     add_overwrite,
-    add_path,
     check_all,
     check_exists,
     check_unicode,
     non_negative_integer,
     positive_integer,
 )
-from bert_keras.cli.options.model_folder import read_model
+from bert_keras.cli.options.model_folder import add_model, read_model
 from bert_keras.errors import InputError
 from bert_keras.figures import check_matplotlib
+from bert_keras.hub.names import is_hub_name
 from bert_keras.publishing import check_writable_folder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    add_path(parser, "model", "BERT or ELECTRA folder with a WordPiece vocabulary")
+    add_model(parser, "model", "BERT or ELECTRA folder with a WordPiece vocabulary")
     parser.add_argument("texts", nargs="*", default=[], metavar="TEXT", help="quoted text, and a second one for a pair")
     add_option(parser, "--out", pathlib.Path, "output folder", metavar="OUT", required=True)
     parser.add_argument("--training", action="store_true", help="show the training curves of MODEL")
@@ -60,6 +60,8 @@ def _check_model(arguments: argparse.Namespace) -> None:
     from bert_keras.analysis.inspection.head_summaries import check_index
 
     if arguments.training:
+        if is_hub_name(arguments.model):
+            raise InputError(f"--training reads files that are not downloaded from {arguments.model}: name a folder")
         return check_exists(arguments.model, "a checkpoint folder")
     config = read_model(arguments.model).config
     check_index("layer", arguments.layer, config.num_layers)

@@ -18,7 +18,7 @@ from bert_keras.cli.options.argument_checks import (
     positive_integer,
     positive_number,
 )
-from bert_keras.cli.options.model_folder import read_any_model
+from bert_keras.cli.options.model_folder import parse_model_path, read_any_model
 from bert_keras.figures import check_matplotlib
 from bert_keras.publishing import check_writable_folder
 
@@ -28,7 +28,9 @@ _GIGABYTE = 1e9
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("model", metavar="MODEL", help="preset, BERT folder, recipe, or TOML file of a recipe")
+    parser.add_argument(
+        "model", metavar="MODEL", help="preset, BERT folder, hf://ORG/NAME, recipe, or TOML file of a recipe"
+    )
     add_option(parser, "--head", HEADS, "head of the model (default: the head of the folder, else the pooler)")
     add_option(parser, "--num-classes", positive_integer, "number of classes of a new head", 2)
     add_option(parser, "--length", positive_integer, "tokens per sequence (default 128, or that of the recipe)")
@@ -86,13 +88,13 @@ def run(arguments: argparse.Namespace) -> None:
 def _check_model(arguments: argparse.Namespace) -> None:
     """Raise `InputError` if MODEL does not exist, or does not accept sequences of the given length."""
     from bert_keras.analysis.cost_model.subjects import check_plan_length, check_preset, read_recipe
+    from bert_keras.checkpoints.reading import exists
     from bert_keras.config import BertConfig
 
     if read_recipe(arguments.model) is not None:
         return
-    path = pathlib.Path(arguments.model)
-    if path.exists():
-        model = read_any_model(path)
+    if exists(arguments.model):
+        model = read_any_model(parse_model_path(arguments.model))
         config = None if isinstance(model, pathlib.Path) else model.config
     else:
         check_preset(arguments.model)

@@ -28,12 +28,12 @@ from bert_keras.cli.console.terminal import print_line
 from bert_keras.cli.options import task_options
 from bert_keras.cli.options.argument_checks import (
     add_option,
-    add_path,
     check_all,
     check_exists,
     check_unicode,
     positive_integer,
 )
+from bert_keras.cli.options.model_folder import add_model
 from bert_keras.cli.predictions.answer_output import (
     AnswerFile,
     Position,
@@ -60,7 +60,7 @@ _ANSWER_OPTIONS = ("engine", "top", "prompt", "max_sequence_length", "window_ove
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    add_path(parser, "model", "fine-tuned checkpoint folder, or an artifact of one")
+    add_model(parser, "model", "fine-tuned checkpoint folder, or an artifact of one")
     parser.add_argument(
         "inputs",
         metavar="FILE|TEXT",

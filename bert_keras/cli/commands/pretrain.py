@@ -22,7 +22,8 @@ from bert_keras.cli.options.argument_checks import (
     positive_integer,
     positive_number,
 )
-from bert_keras.cli.options.model_folder import read_model
+from bert_keras.cli.options.model_folder import parse_model_path, read_model
+from bert_keras.cli.options.tracking_options import check_tracking, make_callbacks
 from bert_keras.cli.options.training_options import (
     add_training_options,
     check_out,
@@ -114,7 +115,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="any other setting, in TOML syntax; repeatable"
     )
-    parser.add_argument("--tensorboard", type=pathlib.Path, metavar="DIR", help="write TensorBoard logs to this folder")
     add_training_options(parser)
 
 
@@ -123,6 +123,7 @@ def run(arguments: argparse.Namespace) -> None:
     *_, (settings, manifests) = check_all(
         *(lambda path=path: check_exists(path, "a records folder from make-records") for path in arguments.records),
         lambda: check_out(arguments, *_list_inputs(arguments)),
+        lambda: check_tracking(arguments),
         lambda: resolve_settings(arguments),
     )
     start = _read_start(settings, arguments)
@@ -132,14 +133,11 @@ def run(arguments: argparse.Namespace) -> None:
     plans = settings.plan([manifest["splits"]["train"]["num_records"] for manifest in manifests])
     load_tensorflow()
     strategy = prepare_devices(arguments)
-    from bert_keras.cli.console.fit_progress import FitProgress
     from bert_keras.training.pretraining_to_folder import describe_metrics, pretrain
     from bert_keras.training.strategies import is_chief
-    from bert_keras.training.training_log import TensorBoardScalars
+    from bert_keras.training.tracking.fit_progress import FitProgress
 
     print_settings("pretrain", _describe_settings(arguments, settings, plans, manifests, strategy, start))
-    watched = arguments.tensorboard is not None and is_chief(strategy)
-    listeners = [TensorBoardScalars(arguments.tensorboard)] if watched else []
     num_seconds = None if plans[0].seconds is None else sum(plan.seconds for plan in plans)
     num_steps = sum(plan.num_steps or 0 for plan in plans)
     with FitProgress(num_steps, num_seconds=num_seconds) as progress:
@@ -147,8 +145,9 @@ def run(arguments: argparse.Namespace) -> None:
             arguments.records,
             arguments.out,
             settings=settings,
-            callbacks=[progress],
-            listeners=listeners,
+            callbacks=[progress, *make_callbacks(arguments)],
+            tensorboard=arguments.tensorboard,
+            verbose=False,
             strategy=strategy,
             **get_backup_arguments(arguments),
         )
@@ -177,8 +176,8 @@ def resolve_settings(arguments: argparse.Namespace) -> tuple[Pretraining, list[d
     overrides = {key: vars(arguments)[key] for _, key, _, _ in _FLAGS} | parse_assignments(arguments.set)
     if arguments.no_xla or arguments.deterministic:  # Keras does not compile then, and would warn
         overrides["speed.jit_compile"] = False
-    if arguments.gradient_checkpointing:
-        overrides["speed.gradient_checkpointing"] = True
+    if arguments.gradient_checkpointing is not None:
+        overrides["speed.gradient_checkpointing"] = arguments.gradient_checkpointing
     # no split is checked here, because `pretrain` hashes the shards
     manifests = [read_manifest(folder, checked_splits=()) for folder in arguments.records]
     settings = Pretraining.resolve(arguments.config, arguments.recipe, overrides, infer_settings(manifests))
@@ -196,9 +195,10 @@ def _read_start(settings: Pretraining, arguments: argparse.Namespace) -> Start |
         return None
     from bert_keras.training.continued_pretraining import check_start_tokenizer, resolve_start
 
-    folder = pathlib.Path(settings.model.start_from)
-    check_exists(folder, "a checkpoint folder")
-    check_out(arguments, folder)  # `--config` may name it as well
+    folder = parse_model_path(settings.model.start_from)
+    if isinstance(folder, pathlib.Path):
+        check_exists(folder, "a checkpoint folder")
+        check_out(arguments, folder)  # `--config` may name it as well
     check_start_tokenizer(
         settings.model.start_from, arguments.records
     )  # before TensorFlow is loaded, which some formats need

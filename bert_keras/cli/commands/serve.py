@@ -29,9 +29,12 @@ from bert_keras.cli.options.argument_checks import (
     positive_integer,
     positive_number,
 )
+from bert_keras.cli.options.model_folder import parse_model_path
 from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.extras import is_installed
 from bert_keras.files import format_json
+from bert_keras.hub.downloading import download_folder
+from bert_keras.hub.names import is_hub_name, parse_hub_name
 
 if TYPE_CHECKING:
     from bert_keras.serving.models.repository import ModelSettings
@@ -45,7 +48,13 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("artifacts", nargs="?", type=pathlib.Path, metavar="ARTIFACTS", help="folder of the model")
+    parser.add_argument(
+        "artifacts",
+        nargs="?",
+        type=parse_model_path,
+        metavar="ARTIFACTS",
+        help="folder of the model; or hf://ORG/NAME[@REVISION]",
+    )
     parser.add_argument(
         "--model", action="append", default=[], metavar="NAME=FOLDER", help="a model and its name in URLs; repeatable"
     )
@@ -120,16 +129,17 @@ def _read_models(arguments: argparse.Namespace) -> list[ModelSettings]:
 
     folders = {}
     if arguments.artifacts is not None:
-        check_exists(arguments.artifacts, "a folder that export wrote")
-        folders[name_model(arguments.artifacts)] = arguments.artifacts
+        named = (
+            parse_hub_name(arguments.artifacts).repository if is_hub_name(arguments.artifacts) else arguments.artifacts
+        )
+        folders[name_model(pathlib.Path(named))] = _find_folder(arguments.artifacts, arguments)
     for given in arguments.model:
         name, equals, folder = given.partition("=")
         if not equals or not _NAME.fullmatch(name) or not folder:
             raise InputError(f"--model is {quote(given)}; expected NAME=FOLDER, the name of letters, digits and ._-")
         if name in folders:
             raise InputError(f"there are two models {name}; expected different names: rename one with --model")
-        check_exists(pathlib.Path(folder), "a folder that export wrote")
-        folders[name] = pathlib.Path(folder)
+        folders[name] = _find_folder(folder, arguments)
     if not folders:
         raise InputError("there is no model to serve; expected the folder of one: bert-keras serve ARTIFACTS")
     for folder in folders.values():
@@ -148,6 +158,15 @@ def _read_models(arguments: argparse.Namespace) -> list[ModelSettings]:
         )
         for name, folder in folders.items()
     ]
+
+
+def _find_folder(given: pathlib.Path | str, arguments: argparse.Namespace) -> pathlib.Path:
+    """Return the folder of a model after checking that it exists; a model of the Hub is downloaded."""
+    if is_hub_name(given):
+        runs_onnx = arguments.quantized or arguments.engine in ("onnxruntime", "openvino")
+        return download_folder(str(given), with_weights=not runs_onnx, with_onnx=runs_onnx, report=print_line)
+    check_exists(pathlib.Path(given), "a folder that export wrote")
+    return pathlib.Path(given)
 
 
 def _read_labels(given: list[str], names: list[str]) -> dict[str, dict[str, int]]:

@@ -11,7 +11,7 @@ from bert_keras.cli.console.parity_table import format_parity_table
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import print_result, print_settings
 from bert_keras.cli.options.argument_checks import add_path, add_thorough, check_all, check_exists
-from bert_keras.cli.options.model_folder import read_model
+from bert_keras.cli.options.model_folder import add_model, read_model
 from bert_keras.errors import ParityError
 from bert_keras.extras import check_can_run
 
@@ -19,7 +19,7 @@ from bert_keras.extras import check_can_run
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_path(parser, "artifact", "artifact or folder from export")
-    add_path(parser, "checkpoint", "checkpoint that was exported")
+    add_model(parser, "checkpoint", "checkpoint that was exported")
     add_thorough(parser)
 
 

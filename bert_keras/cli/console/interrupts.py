@@ -5,7 +5,10 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+from bert_keras.display.json_log import find_log_format, format_event, is_json
+from bert_keras.errors import InputError
 
 INTERRUPTED = 130  # exit status: 128 + SIGINT, the convention of shells
 INTERRUPTED_MESSAGE = "interrupted; unfinished output was not written"
@@ -23,6 +26,19 @@ def was_interrupted(error: BaseException | None) -> bool:
             return True
         seen.add(id(error))
         error = error.__cause__ or error.__context__
+    return False
+
+
+def format_interrupt(reason: str, *, as_json: bool) -> str:
+    """Return the line that an interrupted command prints."""
+    text = f"bert-keras: {reason}"
+    return format_event("error", text, "error", exit_status=INTERRUPTED) if as_json else text
+
+
+def is_json_wanted(argv: Sequence[str] | None) -> bool:
+    """Return whether the command line or the environment asks for JSON, before a command has started."""
+    with contextlib.suppress(InputError):
+        return find_log_format(list(sys.argv[1:] if argv is None else argv)) == "json"
     return False
 
 
@@ -63,12 +79,13 @@ def exit_on_interrupt() -> Iterator[None]:
         yield
         return
     standard_error = os.dup(2)  # the block may redirect it
+    message = format_interrupt(INTERRUPTED_MESSAGE, as_json=is_json()) + "\n"
 
     def end(*_: object) -> None:
         with contextlib.suppress(OSError, RuntimeError):  # closed by its reader, or in the middle of another flush
             sys.stdout.flush()
         with contextlib.suppress(OSError):
-            os.write(standard_error, f"bert-keras: {INTERRUPTED_MESSAGE}\n".encode())
+            os.write(standard_error, message.encode())
         os._exit(INTERRUPTED)
 
     signal.signal(signal.SIGINT, end)

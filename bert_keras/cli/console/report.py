@@ -1,26 +1,27 @@
-"""Print the settings, progress and result of a command.
+"""Print the settings, tables and result of a command.
 
-Settings and progress go to standard error, the result to standard output, as lines of text or as JSON.
+Settings and tables go to standard error, the result to standard output, as lines of text or as JSON.
 """
 
 import pathlib
 import sys
-import time
 from collections.abc import Mapping, Sequence
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
-from rich.text import Text
-
-from bert_keras.cli.console.terminal import MAX_MESSAGE_LENGTH, ignore_write_errors, print_json, print_line, printable
+from bert_keras.cli.console.terminal import MAX_MESSAGE_LENGTH, print_json, print_line, printable
+from bert_keras.display.json_log import is_json
+from bert_keras.display.progress_bar import ProgressBar
 from bert_keras.files import format_json
 
+__all__ = ["ProgressBar"]  # most commands that report also show a bar
+
 _MAX_SETTING_LENGTH = 1000  # characters
-_LINES_PER_BAR = 10  # printed to a log file instead of a moving bar
 
 
 def print_settings(command: str, settings: Mapping[str, object]) -> None:
-    """Print the resolved settings and derived numbers of a command, one per line."""
+    """Print the resolved settings and derived numbers of a command, one per line, or as one event."""
+    if is_json():
+        print_line(f"bert-keras {command}", event="settings", command=command, settings=settings)
+        return
     width = max(map(len, settings))
     print_line(f"bert-keras {command}")
     for name, value in settings.items():
@@ -40,7 +41,7 @@ def print_result(text: str | Sequence[str], result: Mapping[str, object], *, as_
 def print_warnings(warnings: Sequence[str]) -> None:
     """Print warnings about the data to standard error."""
     for warning in warnings:
-        print_line(f"warning: {warning}", max_length=MAX_MESSAGE_LENGTH)
+        print_line(f"warning: {warning}", max_length=MAX_MESSAGE_LENGTH, event="warning", level="warning")
 
 
 def format_table(rows: Sequence[Sequence[str]], *, align_left: bool = False) -> str:
@@ -57,11 +58,23 @@ def format_table(rows: Sequence[Sequence[str]], *, align_left: bool = False) -> 
     return "\n".join(line.rstrip() for line in lines)
 
 
-def print_table(names: Sequence[str], rows: Sequence[Sequence[float]]) -> None:
-    """Print a table of numbers with the names of its columns."""
-    cells = [[f"{value:.4g}" for value in row] for row in rows]
+def print_table(names: Sequence[str], rows: Sequence[Sequence[float | str | None]]) -> None:
+    """Print a table of numbers and texts with the names of its columns, or one event for each row."""
+    if is_json():
+        for row in rows:
+            values = dict(zip(names, row, strict=True))
+            text = ", ".join(f"{name} {_format_cell(value)}" for name, value in values.items())
+            print_line(text, event="table", values=values)
+        return
+    cells = [[_format_cell(value) for value in row] for row in rows]
     for line in format_table([names, *cells]).split("\n"):
         print_line(f"  {line}")
+
+
+def _format_cell(value: float | str | None) -> str:
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else f"{value:.4g}"
 
 
 def get_peak_memory(*, of_workers: bool = False) -> int | None:
@@ -93,78 +106,3 @@ def format_peak_memory(result: Mapping[str, object]) -> str:
     if result["worker_peak_memory_bytes"]:
         note += f", per worker {result['worker_peak_memory_bytes'] / 1e6:,.0f} MB"
     return note
-
-
-class _EtaColumn(TimeRemainingColumn):
-    """The remaining time after the word ETA; empty if it is unknown."""
-
-    def render(self, task: Task) -> Text:
-        """Return the text of the column."""
-        time_left = super().render(task)
-        return Text.assemble("ETA ", time_left) if time_left else time_left
-
-
-class ProgressBar:
-    """Progress bar with rate and ETA on a terminal, ten lines of text in a log. Use it as a context manager.
-
-    Args:
-        description: one or two words for the work, such as "training".
-        unit: what is counted, in the plural; None to show neither a unit nor a rate.
-        has_rate: whether the units take equal time, so that their rate and the remaining time are shown.
-    """
-
-    def __init__(self, description: str, unit: str | None, *, has_rate: bool = True):
-        self._description, self._unit, self._has_rate = description, unit, has_rate
-        self._console = Console(stderr=True)
-        self._bar = None
-        self._first: tuple[float, int] | None = None  # time and number done at the first update
-        self._last_mark = 0
-
-    def __enter__(self) -> "ProgressBar":
-        if self._console.is_terminal:
-            columns = (
-                TextColumn("  {task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[note]}"),
-                *([_EtaColumn()] if self._has_rate else []),
-            )
-            self._bar = Progress(*columns, console=self._console)
-            self._task = self._bar.add_task(self._description, total=None, note="")
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def print(self, text: str) -> None:
-        """Print a line of text, above the bar on a terminal; a long line is not wrapped."""
-        text = printable(text, max_length=MAX_MESSAGE_LENGTH)
-        with ignore_write_errors(sys.stderr):
-            self._console.print(f"  {text}", markup=False, highlight=False, soft_wrap=True)
-
-    def update(self, done: int, total: int | None = None, note: str = "") -> None:
-        """Show the number of units done, of `total` (None: unknown), and a note such as the current loss."""
-        now = time.monotonic()
-        if self._first is None:  # the first step includes compilation, which would distort the rate
-            self._first = (now, done)
-        first_time, first_done = self._first
-        rate = (done - first_done) / max(now - first_time, 1e-9)
-        if self._unit and self._has_rate and done > first_done:
-            note = f"{rate:,.{0 if rate >= 1000 else 1}f} {self._unit}/s  {note}"
-        if self._bar is not None:
-            self._bar.update(self._task, completed=done, total=total, note=printable(note))
-        elif self._is_line_due(done, total):
-            count = f"{done:,}" + ("" if total is None else f"/{total:,}")
-            if self._unit:
-                is_one = (done if total is None else total) == 1
-                count += f" {self._unit.removesuffix('s') if is_one else self._unit}"
-            eta = f"ETA {(total - done) / rate:,.0f} s" if self._has_rate and rate and total and total > done else ""
-            print_line(f"  {self._description} {count}  {note}  {eta}".rstrip())
-
-    def _is_line_due(self, done: int, total: int | None) -> bool:
-        """Return whether a log gets a line now: at each tenth of the total, or each doubling if it is unknown."""
-        mark = done.bit_length() if total is None else done * _LINES_PER_BAR // max(total, 1)
-        is_due, self._last_mark = mark > self._last_mark, max(mark, self._last_mark)
-        return is_due

@@ -7,6 +7,7 @@ import pathlib
 from typing import TYPE_CHECKING
 
 from bert_keras.cli.options.argument_checks import add_option, add_overwrite, non_negative_integer, positive_integer
+from bert_keras.cli.options.tracking_options import add_tracking_options
 from bert_keras.errors import InputError
 from bert_keras.extras import make_python_command
 from bert_keras.pipelines.readers.option_spelling import spell_flag
@@ -38,7 +39,7 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--allow-changes", action="store_true", help="resume with different settings or data")
     group.add_argument(
         "--gradient-checkpointing",
-        action="store_true",
+        action=argparse.BooleanOptionalAction,
         help="recompute the activations of each block in the backward pass: less memory, a third more computation",
     )
     group.add_argument(
@@ -46,6 +47,7 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="bit-identical results on every run, also on GPUs; disables XLA (docs/guide/training.md)",
     )
+    add_tracking_options(parser)
     add_overwrite(parser, "replace OUT if this command wrote it before; delete its backups unless --resume is given")
 
 

@@ -22,8 +22,12 @@ def make_generic_handler(service_name: str, methods: Methods, implementation: ob
         The handler, for `add_generic_rpc_handlers` of a `grpc.aio.Server`.
 
     Example:
-        >>> handler = make_generic_handler(PREDICTION_SERVICE, PREDICTION_METHODS, implementation)
-        >>> server.add_generic_rpc_handlers([handler])
+        >>> from google.protobuf.struct_pb2 import Struct
+        >>> class Echo:
+        ...     async def predict(self, request, context):
+        ...         return request
+        >>> make_generic_handler("example.Echo", {"Predict": (Struct, Struct)}, Echo()).service_name()
+        'example.Echo'
     """
     handlers = {}
     for name, (request_class, response_class) in methods.items():

@@ -1,7 +1,8 @@
 """Read training and held-out examples, and create their task."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
@@ -47,6 +48,8 @@ class TrainingData:
         held_out: how `dev` was held out of the training examples; None: `dev` was given.
         bad: the invalid examples that were skipped.
         warnings: likely mistakes in the data, one sentence each.
+        reading: how the examples were read, in plain values keyed by the arguments of `bk.finetune`; data in memory and
+            defaults are left out.
     """
 
     task: Task
@@ -56,6 +59,7 @@ class TrainingData:
     held_out: HeldOut | None
     bad: BadExamples
     warnings: Sequence[str]
+    reading: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
 
 class _Inputs(NamedTuple):
@@ -155,6 +159,7 @@ def read_training_data_for_checkpoint(
     Raises:
         InputError: as in `read_training_data`.
     """
+    reading = _describe_reading(name, train, dev, options, settings)
     if name == "embed" and checkpoint.model == "BertEmbedder":
         settings |= {key: value for key, value in checkpoint.settings.items() if key in _EMBEDDER_SETTINGS}
     if (prompt := settings.pop("prompt", None)) is not None and name == "embed":
@@ -167,7 +172,24 @@ def read_training_data_for_checkpoint(
     task = data.task.with_length(min(length, checkpoint.config.max_sequence_length))
     if overlap is not None:
         task = dataclasses.replace(task, window_overlap=overlap)
-    return dataclasses.replace(data, task=task)
+    return dataclasses.replace(data, task=task, reading=reading)
+
+
+def _describe_reading(
+    name: str, train: object, dev: object, options: FileOptions, settings: Mapping[str, object]
+) -> dict[str, object]:
+    """Return how examples are read, see `TrainingData.reading`."""
+    paths = {"train": train, "dev": dev}
+    usual, given = dataclasses.asdict(FileOptions()), dataclasses.asdict(options)
+    reading = {
+        "task": name,
+        **{role: os.fspath(path) for role, path in paths.items() if isinstance(path, str | os.PathLike)},
+        **{key: settings[key] for key in ("on_error", "prompt", "dev_share") if settings.get(key) is not None},
+        **{key: value for key, value in given.items() if value != usual[key]},
+    }
+    if dev is not None:
+        reading.pop("dev_share", None)
+    return reading
 
 
 def _read_to_classify(inputs: _Inputs) -> _Read:

@@ -163,7 +163,8 @@ class TimedLearningRate(keras.callbacks.Callback):
 
     Example:
         >>> day = TimedLearningRate("linear", 1e-3, seconds=24 * 3600, warmup_ratio=0.06)
-        >>> # model.fit(batches, steps_per_epoch=10**9, callbacks=[day])
+        >>> day.seconds  # pass it to `model.fit` in `callbacks`
+        86400
     """
 
     def __init__(

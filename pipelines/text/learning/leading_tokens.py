@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_lines import NOT_TEXT
-from bert_keras.pipelines.text.vocabulary import MAX_TOKEN_BYTES, SPECIAL_TOKENS
+from bert_keras.pipelines.text.vocabulary import MAX_TOKEN_BYTES, SPECIAL_TOKENS, is_too_long
 
 MAX_SIZE = 10_000_000  # ten times the largest published vocabulary; the trainer allocates memory for all tokens first
 _MAX_PROBLEMS = 10  # in one message
@@ -49,7 +49,7 @@ def _find_problems(token: str, tokens: Collection[str]) -> Iterator[str]:
     """Yield the problem of a special token that follows `tokens`, if it has one."""
     if token.split() != [token]:
         yield f"the special token {quote(token)} is empty or has white space; expected a token such as [E1]"
-    elif len(token) + 3 * sum(not character.isascii() for character in token) > MAX_TOKEN_BYTES:
+    elif is_too_long(token):
         yield (
             f"the special token {quote(token)} has {len(token):,} characters; expected at most {MAX_TOKEN_BYTES}, "
             f"or {MAX_TOKEN_BYTES // 4} outside ASCII: choose a shorter one"

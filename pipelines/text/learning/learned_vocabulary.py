@@ -106,7 +106,7 @@ def learn_vocabulary(
             the special tokens or the alphabet do not fit into `size` tokens.
 
     Example:
-        >>> learned = learn_vocabulary(sentences=["low lower lowest"] * 3, size=20)
+        >>> learned = bk.learn_vocabulary(out="my/vocab.txt", sentences=["low lower lowest"] * 3, size=20)
         >>> learned.tokens[:5]
         ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]']
     """

@@ -6,7 +6,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.text.learning.alphabet import can_continue_word, choose_alphabet
-from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
+from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, is_too_long
 
 _BLOCK_WORDS = 1000  # words per string for the trainer, which queues 256; 10,000 take 48 MB more and as much time
 _REPORT_WORDS = 100_000
@@ -66,7 +66,8 @@ def train_vocabulary(
     )
     tokenizer.train_from_iterator(_join_words(mergeable, progress), trainer)
     ids = tokenizer.get_vocab()
-    return sorted(ids, key=ids.__getitem__)
+    # a repeated clause of a language without spaces becomes a token of up to 200 characters, which no tokenizer accepts
+    return [token for token in sorted(ids, key=ids.__getitem__) if not is_too_long(token)]
 
 
 def _join_words(words: Mapping[str, int], progress: Callable[[int, int], None] | None) -> Iterator[str]:

@@ -14,10 +14,10 @@ import pytest
 import tensorflow as tf
 
 import bert_keras as bk
+from bert_keras.analysis.cost_model.machine_memory import get_machine_memory
 from bert_keras.analysis.cost_model.step_memory import (
     TrainingMemory,
     estimate_inference_memory,
-    get_machine_memory,
     trace_training_memory,
 )
 from bert_keras.analysis.cost_model.subjects import HEADS, add_head

@@ -1,8 +1,6 @@
 """`bk.finetune` and `bk.evaluate` return the same results and messages as the commands."""
 
 import json
-import pathlib
-import re
 import shutil
 
 import pytest
@@ -10,33 +8,33 @@ import pytest
 import bert_keras as bk
 from bert_keras.cli.main import main
 from bert_keras.errors import InputError
-
-DOCS = pathlib.Path(__file__).parents[3] / "docs/guide/finetuning.md"
+from tests.code_blocks import read_blocks
 
 
 def test_docs_example_has_the_scores_of_the_commands(shallow_checkpoint, tmp_path, monkeypatch, capsys):
-    (tmp_path / "checkpoint").symlink_to(shallow_checkpoint)
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo/pretrained").symlink_to(shallow_checkpoint)
     monkeypatch.chdir(tmp_path)
-    [code] = re.findall(r"^```python\n(.*?)^```$", DOCS.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    [block] = [block for block in read_blocks("docs/guide/finetuning.md") if block.language == "python"]
     names = {"__name__": "docs"}
-    exec(compile(code, str(DOCS), "exec"), names)
+    exec(compile(block.code, str(block), "exec"), names)
     tuned = names["tuned"]
     assert capsys.readouterr().out.endswith("on 2 held-out examples;\n")
     assert (len(tuned.data.train), len(tuned.data.dev), tuned.data.columns.label) == (18, 2, "stars")
 
-    metrics = json.loads((tmp_path / "out/metrics.json").read_text())
+    metrics = json.loads((tmp_path / "my/reviews/metrics.json").read_text())
     assert {name: metrics[name] for name in tuned.scores} == tuned.scores
     assert metrics["held_out"]["examples"] == 2
     assert (
         "- dev: 2 examples, 0.1 of the texts held out with seed 0, each class in proportion"
-        in (tmp_path / "out/README.md").read_text().splitlines()
+        in (tmp_path / "my/reviews/README.md").read_text().splitlines()
     )
-    assert (tmp_path / "out/confusion_matrix.png").exists()
+    assert (tmp_path / "my/reviews/confusion_matrix.png").exists()
     held_out = [{"text": example.text, "label": example.label} for example in tuned.data.dev]
-    scores = bk.evaluate("out", held_out)
+    scores = bk.evaluate("my/reviews", held_out)
     assert scores == tuned.epochs[tuned.best]
     (tmp_path / "dev.json").write_text(json.dumps(held_out))
-    assert main(["evaluate", "out", "dev.json", "--json"]) == 0
+    assert main(["evaluate", "my/reviews", "dev.json", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"examples": 2, "skipped": 0, **scores}
 
 

@@ -86,7 +86,8 @@ def test_pretrain_writes_a_checkpoint_with_its_log_and_settings(records, small_f
     assert "Pretrained on" in (out / "README.md").read_text()
     log = [json.loads(line) for line in (out / "training_log.jsonl").read_text().splitlines()]
     assert [line["step"] for line in log if "held_out_loss" in line] == [0, 6, 12]
-    assert list((tmp_path / "events").glob("events.out.tfevents.*"))
+    [events] = (tmp_path / "events").glob("events.out.tfevents.*")
+    assert b"filled masks, held-out sequences" in events.read_bytes()
 
 
 @pytest.mark.slow

@@ -31,7 +31,8 @@ LAZY = (
     "bert_keras.pipelines.text.portable_tokenizer",
     "bert_keras.compat",
 )
-NOT_NEEDED = {"tensorflow", "keras"} | {"opentelemetry"}  # for other engines, and for --otlp-endpoint
+# for other engines, for --otlp-endpoint, and for models on the Hub: the images contain theirs
+NOT_NEEDED = {"tensorflow", "keras", "opentelemetry", "huggingface_hub"}
 
 
 def read_instructions(path: pathlib.Path) -> list[tuple[str, str]]:

@@ -135,6 +135,16 @@ def test_a_special_token_is_at_most_as_long_as_the_tokenizer_accepts(token, fits
         make_leading_tokens([token])
 
 
+@pytest.mark.parametrize("letter", ["a", "\u0e01"])
+def test_learned_tokens_are_at_most_as_long_as_the_tokenizer_accepts(letter):
+    from bert_keras.pipelines.text.tokenizer import BertTokenizer
+
+    clause = "".join(chr(ord(letter) + number % 26) for number in range(107))  # one word, which becomes one token
+    tokens = learn_tokens([clause] * 3)
+    assert (clause in tokens) == clause.isascii()
+    BertTokenizer(tokens)
+
+
 def test_many_special_tokens_are_fast():
     tokens = [f"[E{number}]" for number in range(100_000)]  # 0.05 s; minutes when each was searched in a list
     assert make_leading_tokens(tokens, 99_999)[-100_000:] == tokens

@@ -1,8 +1,8 @@
-"""Progress bar of `model.fit`, in steps or in seconds, with the current losses and accuracies."""
+"""`FitProgress`: progress bar of `model.fit`, in steps or in seconds, with the current losses and accuracies."""
 
 import time
 
-from bert_keras.cli.console.report import ProgressBar
+from bert_keras.display.progress_bar import ProgressBar
 from bert_keras.training.callbacks import ScoreListener, shorten_metric_name
 
 
@@ -20,6 +20,7 @@ class FitProgress(ScoreListener):
         super().__init__()
         self._given_steps = self._total_steps = num_steps
         self._num_seconds = num_seconds
+        self._is_total_known = num_steps is not None
         self._start: float | None = None
         self._first_tokens: tuple[float, int] | None = None  # time after the first step, and its number of tokens
         self._bar = (
@@ -33,44 +34,61 @@ class FitProgress(ScoreListener):
     def __exit__(self, *_: object) -> None:
         self._bar.__exit__()
 
+    def print(self, text: str, *, event: str, **values: object) -> None:
+        """Print a line above the bar, see `ProgressBar.print`."""
+        self._bar.print(text, event=event, **values)
+
     def start_at(self, num_steps: int) -> None:
         """Continue counting at the step that a run resumes from."""
         super().start_at(num_steps)
-        self._bar.print(f"resuming from step {num_steps:,}")
+        self._bar.print(f"resuming from step {num_steps:,}", event="resume", step=num_steps)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        """Start the clock, and count the steps of this `fit` if the total is unknown."""
+        """Start the clock; without a given total, count the steps of this `fit` once its first epoch is known."""
         self._start = self._start or time.monotonic()
-        if self._given_steps is None:
-            self._total_steps = self.num_steps + self.params["steps"] * self.params["epochs"]
+        self._is_total_known = self._given_steps is not None
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        """Restart the batch index, and compute the total of this `fit`, whose first epoch may not be 0."""
+        super().on_epoch_begin(epoch, logs)
+        if not self._is_total_known:
+            self._total_steps = self.num_steps + self.params["steps"] * (self.params["epochs"] - epoch)
+            self._is_total_known = True
 
     def on_scores(self, scores: dict[str, float]) -> None:
         """Print the scores on held-out data as one line."""
         when = "before the first step" if not self.num_steps else f"step {self.num_steps:,}"
-        self._bar.print(f"{when}, held out: " + ", ".join(f"{name} {value:.4g}" for name, value in scores.items()))
+        text = ", ".join(f"{name} {value:.4g}" for name, value in scores.items())
+        self._bar.print(f"{when}, held out: {text}", event="scores", step=self.num_steps, scores=scores)
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         """Update the bar."""
         logs = logs or {}
         step = self.count(batch)
-        note = "  ".join([*self._format_throughput(logs), *_format_metrics(logs)])
+        metrics = self._measure_throughput(logs) | _select_metrics(logs)
+        note = "  ".join(_format_metric(name, value) for name, value in metrics.items())
         if self._num_seconds is None:
-            self._bar.update(step, self._total_steps, note)
+            self._bar.update(step, self._total_steps, note, metrics)
         else:
             elapsed = min(int(time.monotonic() - self._start), int(self._num_seconds))
-            self._bar.update(elapsed, max(int(self._num_seconds), 1), f"step {step:,}  {note}")
+            total = max(int(self._num_seconds), 1)
+            self._bar.update(elapsed, total, f"step {step:,}  {note}", {"step": step, **metrics})
 
-    def _format_throughput(self, logs: dict) -> list[str]:
+    def _measure_throughput(self, logs: dict) -> dict[str, float]:
         if "tokens" not in logs:
-            return []
+            return {}
         now = time.monotonic()
         if self._first_tokens is None:  # the first step includes compilation, which would distort the rate
             self._first_tokens = (now, logs["tokens"])
-            return []
+            return {}
         first_time, first_tokens = self._first_tokens
-        return [f"{(logs['tokens'] - first_tokens) / (now - first_time):,.0f} tokens/s"]
+        return {"tokens/s": (logs["tokens"] - first_tokens) / (now - first_time)}
 
 
-def _format_metrics(logs: dict) -> list[str]:
+def _select_metrics(logs: dict) -> dict[str, float]:
     names = [name for name in logs if name == "loss" or name.endswith("accuracy")]
-    return [f"{shorten_metric_name(name)} {float(logs[name]):.3f}" for name in names]
+    return {shorten_metric_name(name): float(logs[name]) for name in names}
+
+
+def _format_metric(name: str, value: float) -> str:
+    return f"{value:,.0f} {name}" if name == "tokens/s" else f"{name} {value:.3f}"

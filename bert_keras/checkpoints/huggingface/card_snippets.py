@@ -1,0 +1,100 @@
+"""The code blocks of a model card: how each library loads the model."""
+
+from bert_keras.checkpoints.huggingface.card_metadata import THIS_FOLDER
+
+_TEXT = "The weather was a pleasant surprise."
+_QUESTION, _CONTEXT = "Where was she born?", "Ada Lovelace was born in London."
+
+_PREDICT = """\
+import bert_keras as bk
+
+predictor = bk.Predictor.from_checkpoint("this folder")
+print(predictor([{example}])[0])
+"""
+_FILL_MASK = """\
+import bert_keras as bk
+
+model, tokenizer = bk.load("this folder"), bk.load_tokenizer("this folder")
+print(bk.fill_mask(model, tokenizer, ["Paris is the [MASK] of France."], top_k=3))
+"""
+_ENCODE = """\
+import bert_keras as bk
+
+model, tokenizer = bk.load("this folder"), bk.load_tokenizer("this folder")
+outputs = model(bk.pack(tokenizer, ["{text}"], max_sequence_length=16))
+print({{name: value.shape for name, value in outputs.items()}})
+"""
+_PIPELINE = """\
+from transformers import pipeline
+
+answer = pipeline("{task}", model="this folder"{options})
+print(answer({example}))
+"""
+_AUTO_MODEL = """\
+from transformers import AutoTokenizer, {model_class}
+
+tokenizer, model = AutoTokenizer.from_pretrained("this folder"), {model_class}.from_pretrained("this folder")
+outputs = model(**tokenizer({example}, return_tensors="pt"))
+print({{name: tuple(value.shape) for name, value in outputs.items()}})
+"""
+_SENTENCE_TRANSFORMERS = """\
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("this folder")
+vectors = model.encode(["How is the weather?", "It is raining.", "She was born in London."])
+print(model.similarity(vectors[:1], vectors[1:]))
+"""
+
+
+def write_snippets(kind: str, family: str = "bert", *, problem: str | None = None, has_pairs: bool = False) -> str:
+    """Return the section of a card with code for each library that loads the folder.
+
+    Args:
+        kind: the class of the model.
+        family: "bert" or "electra".
+        problem: the problem of a classifier.
+        has_pairs: whether a classifier takes pairs of texts.
+    """
+    blocks = {"bert_keras": _write_ours(kind, has_pairs=has_pairs)}
+    if kind == "BertEmbedder":
+        blocks["sentence-transformers"] = _SENTENCE_TRANSFORMERS
+    else:
+        blocks["transformers"] = _write_transformers(kind, family, problem, has_pairs=has_pairs)
+    return "\n".join(f"With {library}:\n\n```python\n{code}```\n" for library, code in blocks.items()).rstrip()
+
+
+def replace_folder(text: str, repository: str) -> str:
+    """Replace the placeholder of the folder in a card's code by the name of a repository."""
+    lines = []
+    for line in text.split("\n"):
+        name = f"hf://{repository}" if "bk." in line or "bert-keras" in line else repository
+        lines.append(line.replace(f'"{THIS_FOLDER}"', f'"{name}"'))
+    return "\n".join(lines)
+
+
+def _write_ours(kind: str, *, has_pairs: bool) -> str:
+    if kind in ("BertMaskedLM", "BertPretrainer"):
+        return _FILL_MASK
+    if kind in ("BertEncoder", "ElectraPretrainer"):
+        return _ENCODE.format(text=_TEXT)
+    if kind == "BertQuestionAnswerer":
+        return _PREDICT.format(example=f'("{_QUESTION}", "{_CONTEXT}")')
+    return _PREDICT.format(example=f'("{_TEXT}", "It was raining.")' if has_pairs else f'"{_TEXT}"')
+
+
+def _write_transformers(kind: str, family: str, problem: str | None, *, has_pairs: bool) -> str:
+    if kind == "BertClassifier":
+        options = {"multi_label": ", top_k=None", "regression": ', function_to_apply="none"'}.get(problem, "")
+        example = f'{{"text": "{_TEXT}", "text_pair": "It was raining."}}' if has_pairs else f'"{_TEXT}"'
+        return _PIPELINE.format(task="text-classification", options=options, example=example)
+    if kind == "BertTokenClassifier":
+        options = ', aggregation_strategy="simple"'
+        return _PIPELINE.format(task="token-classification", options=options, example=f'"{_CONTEXT}"')
+    if kind in ("BertMaskedLM", "BertPretrainer"):
+        return _PIPELINE.format(task="fill-mask", options="", example='"Paris is the [MASK] of France."')
+    if kind == "BertQuestionAnswerer":
+        example = f'"{_QUESTION}", "{_CONTEXT}"'
+        return _AUTO_MODEL.format(model_class="AutoModelForQuestionAnswering", example=example)
+    is_discriminator = kind == "ElectraPretrainer" and family == "electra"
+    model_class = "AutoModelForPreTraining" if is_discriminator else "AutoModel"
+    return _AUTO_MODEL.format(model_class=model_class, example=f'"{_TEXT}"')

@@ -1,0 +1,158 @@
+"""Options of `finetune`, and the TOML file that can replace them.
+
+Options of settings have no default for argparse, so that `apply_config` can tell which of them were given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+
+from bert_keras.cli.options import task_options, training_options
+from bert_keras.cli.options.argument_checks import (
+    add_option,
+    add_path,
+    non_negative_integer,
+    positive_integer,
+    positive_number,
+)
+from bert_keras.cli.options.model_folder import add_model
+from bert_keras.config import PROBLEMS
+from bert_keras.errors import InputError
+from bert_keras.tasks.examples.option_checks import DEV_SHARE
+from bert_keras.training.config.finetuning_file import KEYS, read_finetuning_file
+from bert_keras.training.config.finetuning_settings import FineTuning
+from bert_keras.training.config.tables import DTYPE_POLICIES
+
+# flag, field of FineTuning, type or choices, help
+_FLAGS = (
+    ("--epochs", "num_epochs", positive_integer, "number of training epochs"),
+    ("--batch-size", "batch_size", positive_integer, "sequences per step (embed: pairs)"),
+    ("--learning-rate", "learning_rate", positive_number, "peak learning rate; 2e-5 to 5e-5 for base, 1e-3 for tiny"),
+    ("--warmup-ratio", "warmup_ratio", float, "fraction of steps with a rising learning rate"),
+    ("--weight-decay", "weight_decay", float, "weight decay of matrices and embedding tables"),
+    ("--layer-decay", "layer_decay", float, "learning-rate factor from each block to the one below; 1: equal rates"),
+    (
+        "--freeze-blocks",
+        "frozen_blocks",
+        non_negative_integer,
+        "freeze the embeddings and N lower blocks",
+    ),
+    ("--patience", "patience", non_negative_integer, "stop after this many epochs without improvement; 0: never"),
+    ("--seed", "seed", non_negative_integer, "random seed of the head, dropout and data order"),
+    ("--accumulation-steps", "accumulation_steps", positive_integer, "micro-batches per step"),
+    ("--dtype", "dtype_policy", DTYPE_POLICIES, "Keras dtype policy"),
+)
+
+# options of single tasks: flag, type or choices, help
+_TASK_FLAGS = (
+    ("--problem", PROBLEMS, "classify: kind of labels (default single_label)"),
+    ("--class-weights", ("equal", "balanced"), "classify: balanced gives rare classes more weight (default equal)"),
+    ("--labelled-tokens", ("first", "all"), "tag: tokens of a word that are trained with its tag (default first)"),
+    ("--max-answer-length", positive_integer, "answer: maximum number of tokens in an answer (default 30)"),
+    (
+        "--objective",
+        ("regression", "contrastive"),
+        "embed: regression for pairs with scores, contrastive for pairs that match (default regression)",
+    ),
+)
+
+_FIELDS = tuple(field.name for field in dataclasses.fields(FineTuning))
+_DEFAULTS = {"task": "classify", "on_error": "stop", **dataclasses.asdict(FineTuning())}
+# options whose key in the file has another name
+_OPTION_NAMES = {
+    **{key: field for flag, field, *_ in _FLAGS if (key := flag.removeprefix("--").replace("-", "_")) != field},
+    "keep_last": "keep_best",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    add_model(parser, "checkpoint", "BERT or ELECTRA folder with a WordPiece vocabulary")
+    add_path(parser, "out", "output checkpoint folder")
+    add_option(parser, "--config", pathlib.Path, "TOML file with settings; options override it")
+    add_option(parser, "--task", task_options.TASK_NAMES, "task to train for (default classify)")
+    add_option(parser, "--train", pathlib.Path, "file with training examples; required here or in --config")
+    add_option(parser, "--dev", pathlib.Path, "file with held-out examples (default: a fraction of --train)")
+    add_option(
+        parser,
+        "--dev-share",
+        positive_number,
+        f"without --dev: fraction of --train that is held out, stratified by class (default {DEV_SHARE:g})",
+    )
+    for flag, kind, text in _TASK_FLAGS:
+        add_option(parser, flag, kind, text)
+    task_options.add_prompt(parser, default="that of CHECKPOINT; it becomes the default prompt of OUT")
+    task_options.add_length_options(
+        parser,
+        length="128, answer 384",
+        overlap="tag 32, answer 128, proportionally less for shorter sequences; other tasks truncate",
+    )
+    task_options.add_on_error(parser)
+    parser.set_defaults(on_error=None)
+    training = parser.add_argument_group("training")
+    for flag, field, kind, text in _FLAGS:
+        default = _DEFAULTS[field]
+        note = (
+            ""
+            if default is None
+            else f" (default {default:g})"
+            if isinstance(default, float)
+            else f" (default {default})"
+        )
+        add_option(training, flag, kind, text + note, dest=field)
+    kept = training.add_mutually_exclusive_group()
+    kept.add_argument(
+        "--keep-last",
+        dest="keep_best",
+        action="store_const",
+        const=False,
+        help="write the last epoch instead of the best one",
+    )
+    kept.add_argument(
+        "--keep-best",
+        action="store_const",
+        const=True,
+        help="write the best epoch; the default unless --config differs",
+    )
+    text = (
+        "train N times with different learning rates, batch sizes and regularization, stop the worse half early, and "
+    )
+    text += "write the best model; options that are given are not varied"
+    add_option(training, "--search", positive_integer, text)
+    training_options.add_training_options(parser)
+    task_options.add_file_options(parser)
+
+
+def apply_config(arguments: argparse.Namespace) -> None:
+    """Set every option that was not given to its value in the file of `--config`, or else to its default.
+
+    `given_settings` becomes the names of the training settings that an option or the file gives.
+
+    Raises:
+        InputError: the file cannot be read or has wrong keys or values; or neither it nor an option names the examples.
+    """
+    given = {name for name in KEYS if getattr(arguments, name, None) is not None}
+    values = {} if arguments.config is None else read_finetuning_file(arguments.config, _OPTION_NAMES)
+    for name, other in (("dev", "dev_share"), ("dev_share", "dev")):  # an option replaces its alternative in the file
+        if name in given and other not in given:
+            values.pop(other, None)
+    arguments.given_settings = sorted((given | values.keys()) & set(_FIELDS))
+    for name in KEYS:
+        if name not in given:
+            setattr(arguments, name, values.get(name, _DEFAULTS.get(name)))
+    if arguments.train is None:
+        raise InputError(
+            'no training examples were named; expected a file: add --train FILE, or train = "FILE" to the file of '
+            "--config"
+        )
+
+
+def make_settings(arguments: argparse.Namespace) -> FineTuning:
+    """Return the training settings, after `apply_config`.
+
+    Raises:
+        InputError: a setting is out of range.
+    """
+    return FineTuning(**{name: getattr(arguments, name) for name in _FIELDS})

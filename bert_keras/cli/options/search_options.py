@@ -1,0 +1,96 @@
+"""What `finetune --search N` checks and prints."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from bert_keras.cli.console.report import print_table
+from bert_keras.errors import InputError
+from bert_keras.pipelines.readers.option_spelling import spell_flag
+from bert_keras.training.search.trials import check_search_installed, format_trials
+
+if TYPE_CHECKING:
+    from bert_keras.checkpoints.checkpoint import Checkpoint
+    from bert_keras.tasks.examples.training_data import TrainingData
+    from bert_keras.training.config.finetuning_settings import FineTuning
+    from bert_keras.training.finetuning import FineTuned
+    from bert_keras.training.search.searched_finetuning import Search
+    from bert_keras.training.search.trials import TrialResult
+    from bert_keras.training.tracking.fit_progress import FitProgress
+
+# the printed line of each setting that a search may vary
+_LINES = {
+    "learning_rate": "learning rate",
+    "batch_size": "batches",
+    "weight_decay": "weight decay",
+    "layer_decay": "layer decay",
+}
+
+
+def check_search(arguments: argparse.Namespace) -> None:
+    """Check what can be checked before the examples are read, if `--search` is given.
+
+    Raises:
+        InputError: Optuna is missing, several workers were asked for, or an interrupted search would be forgotten.
+    """
+    if arguments.search is None:
+        return
+    check_search_installed()
+    if arguments.workers is not None or arguments.strategy == "multi-worker":
+        raise InputError(
+            "--search runs on one machine, and several workers were asked for; expected --strategy one-device, "
+            "mirrored or tpu: search without --workers, then train with the settings of the best trial"
+        )
+    from bert_keras.training.search.searched_finetuning import check_no_trials
+
+    check_no_trials(arguments.out, resume=arguments.resume, overwrite=arguments.overwrite, spell=spell_flag)
+
+
+def describe_search(
+    arguments: argparse.Namespace,
+    settings: FineTuning,
+    checkpoint: Checkpoint,
+    data: TrainingData,
+    num_replicas: int,
+) -> dict[str, object]:
+    """Return the number of trials and the ranges, to print.
+
+    Raises:
+        InputError: there is nothing to vary.
+    """
+    if arguments.search is None:
+        return {}
+    from bert_keras.training.search.searched_finetuning import make_space_for_data
+
+    space = make_space_for_data(settings, arguments.given_settings, checkpoint, data, num_replicas)
+    return {"search": f"{arguments.search} trials; {space.describe()}"}
+
+
+def leave_out_searched(described: Mapping[str, object], arguments: argparse.Namespace) -> dict[str, object]:
+    """Return the printed settings without those that a search varies: each trial has its own."""
+    if arguments.search is None:
+        return dict(described)
+    varied = {line for name, line in _LINES.items() if name not in arguments.given_settings}
+    return {line: value for line, value in described.items() if line not in varied}
+
+
+def make_search(arguments: argparse.Namespace, progress: FitProgress) -> Search | None:
+    """Return the search of `--search`, which prints a line per trial; None without the option."""
+    if arguments.search is None:
+        return None
+    from bert_keras.training.search.searched_finetuning import Search
+
+    def print_trial(trial: TrialResult) -> None:
+        score = "no score" if trial.score is None else f"{trial.score:.4g}"
+        text = f"trial {trial.number} of {arguments.search}: {score}, {trial.outcome}, {trial.describe()}"
+        progress.print(text, event="trial", trial=trial.number, score=trial.score, outcome=trial.outcome)
+
+    return Search(arguments.search, arguments.given_settings, print_trial)
+
+
+def print_trials(tuned: FineTuned) -> None:
+    """Print the table of trials, if there was a search."""
+    if tuned.trials:
+        print_table(*format_trials(tuned.trials, tuned.task.main_score))

@@ -1,0 +1,164 @@
+"""Check exported artifacts: their files, their parity reports, their descriptions, and that they open."""
+
+import pathlib
+from collections.abc import Iterator, Mapping
+
+from bert_keras.checks import format_count, format_names, quote, read_field, resolve_inside
+from bert_keras.doctor.findings import Section, format_size
+from bert_keras.errors import InputError
+from bert_keras.export.client_bundle.client_description import FORMAT, MODEL_FILE
+from bert_keras.export.runtimes.fresh_process import query_artifact
+from bert_keras.export.targets import PARITY, find_artifacts, read_parity_report
+from bert_keras.files import read_json
+from bert_keras.staging import LISTING
+
+_LEVELS = 3  # an artifact is at most this many folders below the output folder of export: onnx/onnx/model.onnx
+_ARTIFACT_ENDINGS = ("saved_model.pb", ".tflite", ".onnx")
+_ASSETS = "assets.extra"
+
+
+def check_artifacts(path: pathlib.Path) -> Section:
+    """Check an artifact, or a folder with artifacts.
+
+    Each artifact is opened in its own runtime, in a fresh process, without computing anything; `bert-keras verify`
+    compares it with its checkpoint.
+    """
+    section = Section(f"Artifact {path}")
+    folders = [path] if path.is_dir() else []
+    folders += sorted(folder.parent for folder in path.rglob(LISTING) if folder.parent != path)
+    for folder in folders:
+        check_listing(section, folder, _name(folder, path))
+    artifacts = section.attempt("artifact", lambda: find_artifacts(path)) or []
+    for artifact in artifacts:
+        name = _name(artifact, path)
+        section.attempt(name, lambda name=name, artifact=artifact: _check_parity(section, name, artifact))
+        section.attempt(name, lambda name=name, artifact=artifact: _check_opens(section, name, artifact))
+    for file in sorted(path.rglob(MODEL_FILE)):
+        section.attempt(_name(file, path), lambda file=file: _check_description(section, _name(file, path), file))
+    if (path / PARITY).is_file() and not (path / LISTING).is_file():
+        section.attempt(PARITY, lambda: _check_all_exist(section, path))
+    return section
+
+
+def check_listing(section: Section, folder: pathlib.Path, name: str) -> None:
+    """Check that all files that a command wrote to a folder are there, if the folder has a list of them.
+
+    Args:
+        section: where to add the result.
+        folder: the folder.
+        name: its name in the report.
+    """
+    if (folder / LISTING).is_file():
+        section.attempt("files", lambda: _check_listed(section, folder, name))
+
+
+def _check_listed(section: Section, folder: pathlib.Path, name: str) -> None:
+    writer, names = _read_listing(folder)
+    missing = [file for file in names if not resolve_inside(folder, file, source=folder / LISTING).exists()]
+    if missing:
+        section.add_fault(
+            "files",
+            f"{folder} lacks {format_count(len(missing), 'file')} that {writer} wrote: {format_names(missing)}",
+            f"copy the whole folder again, or run  bert-keras {writer}  again",
+        )
+    else:
+        section.add_ok("files", f"all {len(names):,} that {writer} wrote to {name} are there")
+
+
+def read_writer(folder: pathlib.Path) -> str | None:
+    """Return the command that wrote a folder; None: the folder has no list of files."""
+    try:
+        return _read_listing(folder)[0]
+    except InputError:
+        return None
+
+
+def lists_artifact(folder: pathlib.Path) -> bool:
+    """Whether an artifact is among the files that a command wrote to a folder."""
+    try:
+        return any(name.endswith(_ARTIFACT_ENDINGS) for name in _read_listing(folder)[1])
+    except InputError:
+        return False
+
+
+def _read_listing(folder: pathlib.Path) -> tuple[str, list[str]]:
+    source = folder / LISTING
+    values = read_json(source)
+    return read_field(values, "written_by", str, source=source), read_field(values, "files", list[str], source=source)
+
+
+def _name(path: pathlib.Path, root: pathlib.Path) -> str:
+    return path.name if path == root else str(path.relative_to(root))
+
+
+def _check_parity(section: Section, name: str, artifact: pathlib.Path) -> None:
+    """Find the report of an artifact's parity check, and check that it passed, for a file of this size."""
+    again = f"run  bert-keras verify {artifact} CHECKPOINT  or export it again"
+    source, report = next(_find_reports(artifact), (None, {}))
+    if source is None:
+        section.add_fault(name, f"no {PARITY} has a report of it, so nobody compared it with its checkpoint", again)
+        return
+    shown, num_bytes = f"{source.parent.name}/{source.name}", artifact.stat().st_size
+    expected = read_field(report, "bytes", int, source=source, default=None)
+    if report.get("passed") is not True:
+        fix = "do not use it; export the checkpoint again"
+        section.add_fault(name, f"{shown} says that it differs from its checkpoint", fix)
+    elif artifact.is_file() and expected not in (None, num_bytes):
+        text = f"it has {num_bytes:,} bytes; {shown} is of a file with {expected:,}"
+        section.add_fault(name, text, f"copy it again from its source, or {again}")
+    else:
+        num_inputs = read_field(report, "num_inputs", int, source=source)
+        section.add_ok(name, f"parity check passed on {num_inputs:,} inputs, {_format_size(artifact)}")
+
+
+def _find_reports(artifact: pathlib.Path) -> Iterator[tuple[pathlib.Path, Mapping]]:
+    """Yield the parity reports of an artifact with their files: of the output folder, else of the artifact's own."""
+    artifact = artifact.resolve()
+    for folder in [*artifact.parents][:_LEVELS][::-1]:
+        if (folder / PARITY).is_file():
+            reports = read_parity_report(folder / PARITY)
+            key = artifact.relative_to(folder).as_posix()
+            if key in reports:
+                yield folder / PARITY, reports[key]
+    if (artifact / _ASSETS / PARITY).is_file():
+        yield artifact / _ASSETS / PARITY, read_json(artifact / _ASSETS / PARITY)
+
+
+def _check_opens(section: Section, name: str, artifact: pathlib.Path) -> None:
+    kind = artifact.suffix.removeprefix(".") if artifact.is_file() else "saved_model"
+    answers = query_artifact(kind, artifact, [])
+    signatures = ", ".join(signature for signature in answers.signatures if signature)
+    inputs = sorted({name for one in answers.signatures.values() for name in one.get("inputs", ())})
+    shown = f"signatures {signatures}" if signatures else f"inputs {', '.join(inputs)}"
+    section.add_ok(name, f"opens in {answers.load_s:.1f} s, {shown}")
+
+
+def _check_description(section: Section, name: str, file: pathlib.Path) -> None:
+    """Check `model.json`: the model files and the vocabulary that it names are there."""
+    values = read_json(file)
+    if (found := values.get("format")) != FORMAT:
+        raise InputError(f"{file} has the format {quote(found)}; expected {FORMAT}: export the checkpoint again")
+    for one in read_field(values, "files", list[dict], source=file):
+        path = resolve_inside(file.parent, read_field(one, "path", str, source=file), source=file)
+        expected = read_field(one, "bytes", int, source=file)
+        if not path.is_file() or path.stat().st_size != expected:
+            found = f"has {path.stat().st_size:,} bytes" if path.is_file() else "is missing"
+            raise InputError(f"{path} {found}; {file} expects {expected:,} bytes: copy the whole folder again")
+    tokenizer = read_field(values, "tokenizer", dict, source=file)
+    vocabulary = resolve_inside(file.parent, read_field(tokenizer, "vocabulary", str, source=file), source=file)
+    if not vocabulary.is_file():
+        raise InputError(f"{vocabulary} is missing, but {file} names it: copy the whole folder again")
+    files = format_count(len(values["files"]), "model file")
+    section.add_ok(name, f"names {files} and {vocabulary.name}: all there")
+
+
+def _check_all_exist(section: Section, folder: pathlib.Path) -> None:
+    """Report artifacts that `parity.json` of an output folder lists and that are gone."""
+    gone = [name for name in read_parity_report(folder / PARITY) if not (folder / name).exists()]
+    if gone:
+        section.add_note(PARITY, f"it lists {format_names(gone)}, which are not in the folder")
+
+
+def _format_size(artifact: pathlib.Path) -> str:
+    files = [artifact] if artifact.is_file() else [file for file in artifact.rglob("*") if file.is_file()]
+    return format_size(sum(file.stat().st_size for file in files))

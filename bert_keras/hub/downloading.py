@@ -1,0 +1,156 @@
+"""Download the files of a model from the Hub into the cache of huggingface_hub: only those that we read, no pickles."""
+
+import logging
+import pathlib
+import re
+import types
+from collections.abc import Callable, Collection, Mapping
+
+from bert_keras.checks import format_names
+from bert_keras.errors import InputError
+from bert_keras.hub.client import find_token, is_offline, is_unreachable, one_sentence_errors, open_hub
+from bert_keras.hub.names import HubName, parse_hub_name
+
+logger = logging.getLogger(__name__)
+
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+# folders of sentence-transformers' modules, of ELECTRA's generator, and of KerasHub's vocabulary
+_FOLDER = r"(?:\d{1,2}_[A-Za-z]{1,40}/|generator/|assets/tokenizer/)?"
+_SMALL = re.compile(rf"{_FOLDER}(?:[^/]+\.(?:json|txt)|SHA256SUMS|README\.md)")
+_SAFETENSORS = re.compile(r"(?:\d{1,2}_[A-Za-z]{1,40}/|generator/)?[^/]+\.safetensors")
+_GOOGLE = re.compile(r"[^/]+\.ckpt[^/]*\.(?:index|data-\d{5}-of-\d{5})")
+_KERAS_HUB = re.compile(r"(?:model|task|model_\d{5})\.weights\.h5")
+_ONNX = re.compile(r"(?:onnx/)?model(?:_[a-z0-9_]+)?\.onnx")
+_PICKLES = re.compile(r".*\.(?:bin|pt|pth|ckpt|pkl|msgpack|h5|ot)")
+
+Report = Callable[[str], None]
+
+
+def download_folder(
+    name: str, *, with_weights: bool = True, with_onnx: bool = False, report: Report | None = None
+) -> pathlib.Path:
+    """Return the local folder of a model of the Hub, after downloading the files that are not in the cache.
+
+    HF_HOME, HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE work as in huggingface_hub. If the Hub cannot be reached, the
+    files in the cache are used.
+
+    Args:
+        name: see `parse_hub_name`.
+        with_weights: whether to download the weights; without them, a tokenizer can be loaded.
+        with_onnx: whether to download ONNX files too.
+        report: called with a line of text before a download, and when the cache is used because the Hub cannot be
+            reached. Default: the line is logged.
+
+    Raises:
+        InputError: the name is invalid; there is no such model, it is private or gated; the Hub cannot be reached; or
+            the repository has no model that we read.
+        MissingExtraError: huggingface_hub is not installed.
+    """
+    parsed, report = parse_hub_name(name), report or logger.info
+    hub = open_hub(f"loading {name}")
+    if is_offline(hub):
+        return _find_in_cache(hub, parsed, "HF_HUB_OFFLINE is set")
+    token = find_token(hub)
+    with one_sentence_errors(str(parsed), token):
+        api = hub.HfApi(token=token or False, library_name="bert-keras")
+        try:
+            info = api.model_info(parsed.repository, revision=parsed.revision, files_metadata=True)
+        except Exception as error:
+            if not is_unreachable(error):
+                raise
+            info = None
+    if info is None:
+        folder = _find_in_cache(hub, parsed, "the Hugging Face Hub cannot be reached")
+        report(f"{parsed}: the Hugging Face Hub cannot be reached, so the copy in the cache is used")
+        return folder
+    sizes = {file.rfilename: file.size or 0 for file in info.siblings}
+    chosen = choose_files(parsed, sizes, with_weights=with_weights, with_onnx=with_onnx)
+    if missing := [file for file in chosen if not _is_cached(hub, parsed, info.sha, file)]:
+        size = sum(sizes[file] for file in missing) / 1e6
+        report(f"downloading {parsed}: {len(missing):,} files, {size:,.1f} MB")
+    with one_sentence_errors(str(parsed), token):
+        snapshot = hub.snapshot_download(
+            parsed.repository,
+            revision=parsed.revision,
+            allow_patterns=[_escape(file) for file in chosen],
+            token=token or False,
+            library_name="bert-keras",
+        )
+    return pathlib.Path(snapshot) / parsed.subfolder
+
+
+def choose_files(
+    name: HubName, files: Collection[str] | Mapping[str, int], *, with_weights: bool = True, with_onnx: bool = False
+) -> list[str]:
+    """Return the files of a repository to download.
+
+    Args:
+        name: the model.
+        files: the paths of all files of the repository.
+        with_weights: whether to choose the weights.
+        with_onnx: whether to choose ONNX files.
+
+    Raises:
+        InputError: there is no model in a format that we read.
+    """
+    start = f"{name.subfolder}/" if name.subfolder else ""
+    inside = [file.removeprefix(start) for file in sorted(files) if file.startswith(start)]
+    chosen = [file for file in inside if _SMALL.fullmatch(file)]
+    weights = _choose_weights(inside)
+    if with_weights:
+        chosen += weights
+    if with_onnx:
+        chosen += [file for file in inside if _ONNX.fullmatch(file)]
+    has_weights = bool(weights) or (with_onnx and any(file.endswith(".onnx") for file in chosen))
+    if not chosen or (with_weights and not has_weights):
+        raise InputError(_describe_missing(name, inside))
+    return [start + file for file in chosen]
+
+
+def _choose_weights(files: list[str]) -> list[str]:
+    """Return the files with weights: safetensors, else KerasHub's, else those of Google's TF1 checkpoints."""
+    safetensors = [file for file in files if _SAFETENSORS.fullmatch(file)]
+    if WEIGHTS in files:  # other safetensors files beside it are copies with another precision, or adapters
+        return [file for file in safetensors if "/" in file or file == WEIGHTS]
+    if INDEX in files or any("/" in file and not file.startswith("generator/") for file in safetensors):
+        return safetensors
+    if "metadata.json" in files and (keras := [file for file in files if _KERAS_HUB.fullmatch(file)]):
+        return keras
+    return [file for file in files if _GOOGLE.fullmatch(file)] if "bert_config.json" in files else []
+
+
+def _describe_missing(name: HubName, files: list[str]) -> str:
+    if not files:
+        return f"{name} has no files: check the name and the subfolder"
+    pickles = [file for file in files if _PICKLES.fullmatch(file)]
+    found = f"its weights in {format_names(pickles)}" if pickles else f"only {format_names(files)}"
+    fix = ", which can run code or needs other libraries; ask its owners for safetensors" if pickles else ""
+    return (
+        f"{name} has {found}{fix}; expected {WEIGHTS} (Hugging Face), *.ckpt.index with bert_config.json (Google) or "
+        "model.weights.h5 with metadata.json (KerasHub): load another model or revision"
+    )
+
+
+def _is_cached(hub: types.ModuleType, name: HubName, commit: str, file: str) -> bool:
+    return isinstance(hub.try_to_load_from_cache(name.repository, file, revision=commit), str)
+
+
+def _find_in_cache(hub: types.ModuleType, name: HubName, reason: str) -> pathlib.Path:
+    """Return the folder of a model in the cache, without requests."""
+    try:
+        snapshot = hub.snapshot_download(
+            name.repository, revision=name.revision, local_files_only=True, allow_patterns=["config.json"]
+        )
+    except Exception:
+        snapshot = None
+    if snapshot is None or not (folder := pathlib.Path(snapshot) / name.subfolder).is_dir():
+        raise InputError(
+            f"{name} is not in the cache, and {reason}; expected a network connection, or a model that was loaded "
+            "before: connect, unset HF_HUB_OFFLINE, or check HF_HOME"
+        )
+    return folder
+
+
+def _escape(file: str) -> str:
+    """Escape the characters of a file name that have a meaning in patterns."""
+    return re.sub(r"([*?[])", r"[\1]", file)

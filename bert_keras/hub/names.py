@@ -1,0 +1,98 @@
+"""Names of models on the Hub: `hf://ORG/NAME`, with an optional revision and subfolder."""
+
+import os
+import re
+from typing import NamedTuple
+
+from bert_keras.checks import quote
+from bert_keras.errors import InputError
+
+PREFIX = "hf://"
+_PART = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_])?"  # of a repository's name: at most 96 characters
+_REPOSITORY = re.compile(rf"{_PART}/{_PART}")
+_REVISION = r"refs/(?:pr|convert)/[^/@]+|[^/@]+"
+_NAME = re.compile(rf"(?P<repository>[^/@]+/[^/@]+)(?:@(?P<revision>{_REVISION}))?(?:/(?P<subfolder>[^@]+?))?/?")
+_WRITABLE_REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]{0,243}")
+
+
+class HubName(NamedTuple):
+    """The parts of a model's name.
+
+    Attributes:
+        repository: "ORG/NAME".
+        revision: a branch, a tag or a commit; None: the main branch.
+        subfolder: the folder of the model in the repository; "" for its root.
+    """
+
+    repository: str
+    revision: str | None = None
+    subfolder: str = ""
+
+    def __str__(self) -> str:
+        revision = "" if self.revision is None else f"@{self.revision}"
+        return PREFIX + self.repository + revision + (f"/{self.subfolder}" if self.subfolder else "")
+
+
+def is_hub_name(path: object) -> bool:
+    """Whether a path is the name of a model on the Hub: a string that starts with `hf://`.
+
+    Example:
+        >>> is_hub_name("hf://google-bert/bert-base-uncased"), is_hub_name("google-bert/bert-base-uncased")
+        (True, False)
+    """
+    return isinstance(path, str | os.PathLike) and os.fspath(path)[: len(PREFIX)] == PREFIX
+
+
+def parse_hub_name(name: str) -> HubName:
+    """Split the name of a model into its parts.
+
+    Args:
+        name: `hf://ORG/NAME`, `hf://ORG/NAME@REVISION`, or one of them followed by `/SUBFOLDER`.
+
+    Raises:
+        InputError: it has another form.
+
+    Example:
+        >>> parse_hub_name("hf://me/classifier@v2").revision
+        'v2'
+    """
+    match = _NAME.fullmatch(name.removeprefix(PREFIX))
+    if match is None or not is_repository(match["repository"]) or ".." in (match["subfolder"] or "").split("/"):
+        raise InputError(
+            f"{quote(name)[1:-1]} is not the name of a model on the Hugging Face Hub; expected hf://ORG/NAME or "
+            "hf://ORG/NAME@REVISION, such as hf://google-bert/bert-base-uncased: correct the name"
+        )
+    return HubName(match["repository"], match["revision"], match["subfolder"] or "")
+
+
+def is_repository(name: str) -> bool:
+    """Whether a name is one that a repository can have: "ORG/NAME"."""
+    return _REPOSITORY.fullmatch(name) is not None and not re.search(r"--|\.\.|\.git$", name)
+
+
+def check_repository(name: str) -> str:
+    """Return the name of a repository to write to, "ORG/NAME"; `hf://` before it is left out.
+
+    Raises:
+        InputError: the Hub does not allow the name.
+    """
+    name = name.removeprefix(PREFIX)
+    if not is_repository(name):
+        raise InputError(
+            f"the repository is {quote(name)}; expected USER/NAME or ORG/NAME of letters, digits, '-', '_' and '.': "
+            "correct the name"
+        )
+    return name
+
+
+def check_revision(revision: str) -> str:
+    """Return the name of a branch to write to.
+
+    Raises:
+        InputError: git does not allow the name.
+    """
+    if not _WRITABLE_REVISION.fullmatch(revision) or re.search(r"\.\.|//|/\.|/$|\.$|\.lock(/|$)", revision):
+        raise InputError(
+            f"the revision is {quote(revision)}; expected the name of a branch, such as main or v2: correct the name"
+        )
+    return revision

@@ -1,0 +1,129 @@
+"""The settings of a fine-tuning in a TOML file: `finetune --config FILE`, and `finetuning.toml` in OUT.
+
+The keys are the arguments of `bk.finetune`, so `bk.finetune(checkpoint, out, **tomllib.load(file))` repeats a run too.
+No TensorFlow here.
+"""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+import tomli_w
+
+from bert_keras.config import PROBLEMS
+from bert_keras.errors import InputError
+from bert_keras.tasks.examples.option_checks import TASKS_OF_OPTION
+from bert_keras.training.config.finetuning_settings import FineTuning
+from bert_keras.training.config.settings import (
+    Count,
+    CountOrZero,
+    PositiveRate,
+    Text,
+    find_faults,
+    join_faults,
+    settings,
+)
+from bert_keras.training.config.sources import upgrade_settings
+from bert_keras.training.config.toml_files import read_toml
+
+if TYPE_CHECKING:
+    from bert_keras.tasks.base import Task
+
+FILE_NAME = "finetuning.toml"
+_PATHS = ("train", "dev")
+
+
+@settings
+class FineTuningFile(FineTuning):
+    """All keys of the file: the settings of `FineTuning`, and how the examples are read; None = not in the file.
+
+    Args:
+        task: "classify", "tag", "answer" or "embed".
+        train, dev: files with training and held-out examples; relative paths start at the current folder.
+        dev_share: fraction of `train` that is held out without `dev`.
+        on_error: "stop" or "skip".
+        problem, class_weights, labelled_tokens, max_answer_length, objective, prompt: settings of single tasks.
+        max_sequence_length, window_overlap: how long texts are handled.
+        format, columns, text_column, second_text_column, label_column, delimiter, separator, word_column, tag_column:
+            see `FileOptions`.
+    """
+
+    task: Literal["classify", "tag", "answer", "embed"] | None = None
+    train: Text | None = None
+    dev: Text | None = None
+    dev_share: PositiveRate | None = None
+    on_error: Literal["stop", "skip"] | None = None
+    problem: Literal[PROBLEMS] | None = None
+    class_weights: Literal["equal", "balanced"] | None = None
+    labelled_tokens: Literal["first", "all"] | None = None
+    max_answer_length: Count | None = None
+    objective: Literal["regression", "contrastive"] | None = None
+    prompt: Text | None = None
+    max_sequence_length: Count | None = None
+    window_overlap: CountOrZero | None = None
+    format: Text | None = None
+    columns: tuple[Text, ...] | None = None
+    text_column: Text | None = None
+    second_text_column: Text | None = None
+    label_column: Text | None = None
+    delimiter: Text | None = None
+    separator: Text | None = None
+    word_column: Text | None = None
+    tag_column: Text | None = None
+
+
+_TRAINING = tuple(field.name for field in dataclasses.fields(FineTuning))
+_READING = tuple(field.name for field in dataclasses.fields(FineTuningFile) if field.name not in _TRAINING)
+KEYS = (*_READING, *_TRAINING)
+
+
+def read_finetuning_file(path: str | os.PathLike, options: Mapping[str, str] | None = None) -> dict[str, object]:
+    """Read and check a file of settings.
+
+    Args:
+        path: the file.
+        options: key of each option whose name differs from its key, to suggest it: {"epochs": "num_epochs"}.
+
+    Returns:
+        The settings of the file by key; `train` and `dev` as paths.
+
+    Raises:
+        InputError: the file cannot be read, or keys or values are wrong; the message lists all of them.
+    """
+    values = upgrade_settings(read_toml(pathlib.Path(path)))
+    faults = []
+    for name, key in (options or {}).items():
+        if name in values and name not in KEYS:
+            del values[name]
+            faults.append(f"{name} is the name of an option; in the file it is {key}")
+    if faults := [*faults, *find_faults(FineTuningFile, values, KEYS)]:
+        raise InputError(f"{path}: {join_faults(faults)}")
+    return {name: pathlib.Path(value) if name in _PATHS else value for name, value in values.items()}
+
+
+def resolve_settings(reading: Mapping[str, object], task: "Task", fine_tuning: FineTuning) -> dict[str, object]:
+    """Return all settings of a run as plain values, by key.
+
+    Args:
+        reading: how the examples were read, see `TrainingData`.
+        task: the task; its resolved settings are written.
+        fine_tuning: the settings of the training.
+    """
+    resolved = {
+        name: getattr(task, name, None)
+        for name in (*TASKS_OF_OPTION, "max_sequence_length")
+        if name != "prompt" and task.name in TASKS_OF_OPTION.get(name, (task.name,))
+    }
+    values = {"task": task.name, **resolved, **reading, **dataclasses.asdict(fine_tuning)}
+    return {name: _to_plain(values[name]) for name in KEYS if values.get(name) is not None}
+
+
+def to_toml(values: Mapping[str, object]) -> str:
+    """Return the settings of `resolve_settings` as TOML; `--config` with that file repeats the run."""
+    return tomli_w.dumps(values)
+
+
+def _to_plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple | list) else value

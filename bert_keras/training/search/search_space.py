@@ -1,0 +1,104 @@
+"""`SearchSpace`: which settings of a fine-tuning a search varies, and in which ranges."""
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from bert_keras.checks import format_names
+from bert_keras.errors import InputError
+from bert_keras.training.config.finetuning_settings import FineTuning
+
+# The learning rate that suits a model falls with its width: 1e-4 is the upper end for BERT-Base (768), 2e-3 for tiny
+# (128). A power law through these two points gives the models between them.
+_BASE_DIM, _BASE_RATE, _EXPONENT = 768, 1e-4, 1.67
+_RATE_SPAN = 20  # highest learning rate divided by the lowest
+_BATCH_SIZES = (16, 32, 64)
+_MIN_STEPS_PER_EPOCH = 4  # a batch size that leaves fewer steps in an epoch is not tried
+_CHOICES = {"warmup_ratio": (0.0, 0.06, 0.1, 0.2), "weight_decay": (0.0, 0.01, 0.1), "layer_decay": (0.8, 0.9, 1.0)}
+
+
+class Suggester(Protocol):
+    """The methods of `optuna.Trial` that a search space uses."""
+
+    def suggest_float(self, name: str, low: float, high: float, *, log: bool) -> float:
+        """Return a number between `low` and `high`."""
+
+    def suggest_categorical(self, name: str, choices: tuple) -> object:
+        """Return one of `choices`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchSpace:
+    """The settings that a search varies.
+
+    Attributes:
+        base: the settings from which every trial starts.
+        rates: the lowest and the highest learning rate; None = it stays that of `base`.
+        choices: the values of the other settings that are varied, keyed by name.
+    """
+
+    base: FineTuning
+    rates: tuple[float, float] | None
+    choices: Mapping[str, tuple]
+
+    def suggest(self, trial: Suggester) -> FineTuning:
+        """Return the settings of a trial."""
+        values = {name: trial.suggest_categorical(name, choices) for name, choices in self.choices.items()}
+        if self.rates is not None:
+            low, high = self.rates
+            values["learning_rate"] = trial.suggest_float("learning_rate", low, high, log=True)
+        return dataclasses.replace(self.base, **values)
+
+    def start(self) -> dict[str, object]:
+        """Return the values of the first trial: those of `base` where they are in range.
+
+        A learning rate that is out of range is replaced by the geometric middle of the range.
+        """
+        given = {name: getattr(self.base, name) for name in self.choices}
+        values = {name: value for name, value in given.items() if value in self.choices[name]}
+        if self.rates is not None:
+            low, high = self.rates
+            is_in_range = low <= self.base.learning_rate <= high
+            values["learning_rate"] = self.base.learning_rate if is_in_range else (low * high) ** 0.5
+        return values
+
+    def describe(self) -> str:
+        """Return the ranges in words, to print."""
+        rates = [] if self.rates is None else [f"learning_rate {self.rates[0]:.2g} to {self.rates[1]:.2g}"]
+        return ", ".join(rates + [f"{name} {' '.join(map(str, values))}" for name, values in self.choices.items()])
+
+
+def make_search_space(
+    base: FineTuning, *, hidden_dim: int, num_sequences: int, fixed: Collection[str], batch_multiple: int = 1
+) -> SearchSpace:
+    """Return the ranges for a model and an amount of training data.
+
+    Args:
+        base: the settings of all trials, of which some are varied.
+        hidden_dim: width of the model, which decides the range of the learning rate.
+        num_sequences: number of training examples; small data is not trained with large batches.
+        fixed: names of settings that stay as they are, because the user gave them.
+        batch_multiple: a batch must be divisible by it: the replicas times the micro-batches.
+
+    Raises:
+        InputError: no setting is left to vary.
+
+    Example:
+        >>> space = make_search_space(FineTuning(), hidden_dim=128, num_sequences=900, fixed=["layer_decay"])
+        >>> space.describe()
+        'learning_rate 0.0001 to 0.002, batch_size 16 32 64, warmup_ratio 0.0 0.06 0.1 0.2, weight_decay 0.0 0.01 0.1'
+    """
+    high = _BASE_RATE * (_BASE_DIM / hidden_dim) ** _EXPONENT
+    high = min(float(f"{high:.1g}"), 2e-3)  # one digit: nobody needs 6.2513e-4
+    sizes = tuple(
+        size for size in _BATCH_SIZES if size * _MIN_STEPS_PER_EPOCH <= num_sequences and not size % batch_multiple
+    )
+    choices = {"batch_size": sizes} if len(sizes) > 1 else {}
+    choices = {name: values for name, values in {**choices, **_CHOICES}.items() if name not in fixed}
+    rates = None if "learning_rate" in fixed else (high / _RATE_SPAN, high)
+    if rates is None and not choices:
+        raise InputError(
+            f"the search has nothing to vary, because {format_names(sorted(fixed))} are given; expected one or more of "
+            f"learning_rate, batch_size, {', '.join(_CHOICES)} to be left out: leave them out, or search without them"
+        )
+    return SearchSpace(base, rates, choices)

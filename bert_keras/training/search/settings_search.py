@@ -1,0 +1,170 @@
+"""`search_settings`: train with different settings, stop the worse half early, and return the best model."""
+
+import dataclasses
+import gc
+import math
+import pathlib
+import time
+from collections.abc import Callable, Mapping
+
+import keras
+
+from bert_keras.errors import DivergedTrainingError, InputError, InterruptedTrainingError
+from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
+from bert_keras.training.config.finetuning_settings import FineTuning
+from bert_keras.training.finetuning import FineTuned
+from bert_keras.training.search.search_space import SearchSpace
+from bert_keras.training.search.trials import (
+    COMPLETE,
+    DIVERGED,
+    STOPPED,
+    TrialLog,
+    TrialResult,
+    find_best,
+)
+
+TrainTrial = Callable[..., FineTuned]  # called with the settings, the number of the trial, and a callback
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchOptions:
+    """How long to search, and where to record the trials.
+
+    Attributes:
+        num_trials: number of trials.
+        folder: where the trials are recorded; None = in memory.
+        allow_changes: resume although data or settings differ from those of the recorded trials.
+        on_trial: function that is called with the result of each trial.
+        spell: how a message names an option.
+    """
+
+    num_trials: int
+    folder: pathlib.Path | None = None
+    allow_changes: bool = False
+    on_trial: Callable[[TrialResult], None] = lambda result: None
+    spell: Spell = spell_argument
+
+
+def search_settings(
+    train: TrainTrial,
+    space: SearchSpace,
+    options: SearchOptions,
+    *,
+    main_score: str,
+    identity: Mapping[str, object],
+) -> FineTuned:
+    """Train one model per trial and return the one with the highest score on the held-out examples.
+
+    The resource of the halving is the epoch: a trial continues after epoch 1, 2, 4, ... only if its score is in the
+    upper half of the trials that reached this epoch (asynchronous successive halving; Li et al. 2020, "A System for
+    Massively Parallel Hyperparameter Tuning"). The first trial takes the settings of `space.base` where they are in
+    range; later ones are suggested by Optuna's TPE sampler. The suggestions depend on the seed and the scores alone, so
+    a search that was interrupted and resumed ends with the same trials.
+
+    Args:
+        train: function that trains with the settings, the number of the trial and the callback that it receives.
+        space: the settings to vary.
+        options: number of trials and where to record them. Trials recorded there count.
+        main_score: name of the score to maximize.
+        identity: plain values that identify data and settings, keyed by a name for messages.
+
+    Returns:
+        The best model, with `trials`: the results of all trials. If its trial was trained before the search was
+        resumed, it is trained again.
+
+    Raises:
+        InputError: the recorded trials are of another search, or all trials diverged.
+        InterruptedTrainingError: SIGTERM arrived; finished trials are recorded.
+        MissingExtraError: Optuna is not installed.
+    """
+    log = TrialLog(options.folder, space.base.seed)
+    log.check_same_search(identity, allow_changes=options.allow_changes, spell=options.spell)
+    log.start(space.start())
+    best: tuple[int, FineTuned] | None = None  # the number of the best trial and its model
+    while (number := len(log.results()) + 1) <= options.num_trials:
+        trial = log.ask()
+        settings = space.suggest(trial)
+        result, tuned = _run_trial(train, number, settings, _Report(trial, main_score, settings.num_epochs), options)
+        result = dataclasses.replace(result, settings=dict(sorted(trial.params.items())))
+        log.tell(trial, result)
+        options.on_trial(result)
+        if (leader := find_best(log.results())) is not None and leader.number == number:
+            best = (number, tuned)
+        del tuned
+        gc.collect()  # Keras models have reference cycles, and a model of Base has 440 MB
+    results = log.results()[: options.num_trials]
+    winner = find_best(results)
+    if winner is None:
+        raise InputError(
+            f"the loss or the score of all {len(results)} trials was not finite; expected one trial that trains: check "
+            "the labels, or give a lower learning rate"
+        )
+    tuned = best[1] if best is not None and best[0] == winner.number else _train_again(train, space, winner)
+    return dataclasses.replace(tuned, trials=tuple(results))
+
+
+def _run_trial(
+    train: TrainTrial, number: int, settings: FineTuning, report: "_Report", options: SearchOptions
+) -> tuple[TrialResult, FineTuned | None]:
+    """Train one trial; its result has no settings yet."""
+    start = time.monotonic()
+    try:
+        tuned = train(settings, number, report)
+    except DivergedTrainingError:
+        tuned = None
+    except InterruptedTrainingError as error:
+        raise InterruptedTrainingError(error.step, options.folder, options.spell("resume", True)) from None
+    score = None if tuned is None else tuned.scores[report.main_score]
+    if score is None or not math.isfinite(score):
+        outcome, score, tuned = DIVERGED, None, None
+    else:
+        outcome = STOPPED if report.was_stopped else COMPLETE
+    return TrialResult(number, outcome, score, report.num_epochs, time.monotonic() - start, {}), tuned
+
+
+def _train_again(train: TrainTrial, space: SearchSpace, winner: TrialResult) -> FineTuned:
+    """Train the best trial again, for as many epochs, with the learning-rate schedule that it had."""
+    settings = dataclasses.replace(space.base, **winner.settings)
+    return train(settings, winner.number, _StopAfterEpochs(winner.num_epochs))
+
+
+class _Report(keras.callbacks.Callback):
+    """Report the score of each epoch to the study, and stop the training if the study says so.
+
+    Attributes:
+        main_score: the name of the score.
+        num_epochs: epochs reported so far.
+        was_stopped: whether the study stopped the training.
+    """
+
+    def __init__(self, trial: object, main_score: str, max_epochs: int):
+        super().__init__()
+        self.main_score = main_score
+        self.num_epochs = 0
+        self.was_stopped = False
+        self._trial = trial
+        self._max_epochs = max_epochs
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        """Report the score of the epoch."""
+        self.num_epochs += 1
+        score = logs[f"val_{self.main_score}"]
+        if not math.isfinite(score):
+            return
+        self._trial.report(score, step=self.num_epochs)
+        if self.num_epochs < self._max_epochs and self._trial.should_prune():
+            self.was_stopped = True
+            self.model.stop_training = True
+
+
+class _StopAfterEpochs(keras.callbacks.Callback):
+    """Stop a training after a number of epochs."""
+
+    def __init__(self, num_epochs: int):
+        super().__init__()
+        self._num_epochs = num_epochs
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        """Stop after the last epoch."""
+        if epoch + 1 >= self._num_epochs:
+            self.model.stop_training = True

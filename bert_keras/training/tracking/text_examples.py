@@ -1,0 +1,134 @@
+"""Examples with a model's answers, as tables in Markdown for TensorBoard's TEXT tab."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+import keras
+import numpy as np
+
+from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.tasks.base import Task
+from bert_keras.tasks.mask_filling import find_top_tokens, get_masked_lm, predict_tokens
+from bert_keras.tasks.masked_lm_scores import FIXED_MASKS
+
+_MAX_EXAMPLES = 20
+_MAX_CHARACTERS = 300
+_NUM_SEQUENCES = 8  # of which masks are filled
+
+Row = tuple[bool | float, list[str]]  # whether the answer is wrong, or the error of a number; and the cells
+
+
+def format_answers(task: Task, examples: Sequence, answers: Sequence[Mapping]) -> str:
+    """Return a table of held-out examples with their labels and a model's answers, wrong ones first.
+
+    Args:
+        task: the task.
+        examples: its examples, with labels.
+        answers: the model's answers to them.
+    """
+    rows = [_ROWS[task.name](task, example, answer) for example, answer in zip(examples, answers, strict=True)]
+    return _format_rows(["text", "label", "prediction", "probability"], rows)
+
+
+def format_filled_masks(
+    model: keras.Model, tokenizer: BertTokenizer, records: str | os.PathLike, *, split: str, seed: int
+) -> str:
+    """Return a table of masked tokens of records with a model's predictions, wrong ones first.
+
+    Args:
+        model: a model with a masked-LM head, or with a generator that has one.
+        tokenizer: the tokenizer of the records.
+        records: the records folder.
+        split: "held_out" or "train".
+        seed: seed of the masks.
+    """
+    options = {"split": split, "batch_size": _NUM_SEQUENCES, "seed": seed, "drop_remainder": False}
+    batches = make_pretraining_batches(records, tokenizer, check_shards=False, epochs=1, **options, **FIXED_MASKS)
+    features, labels = next(iter(batches))
+    features = {name: value.numpy() for name, value in features.items()}
+    is_masked = labels["mask_weights"].numpy() > 0
+    positions = [row[mask] for row, mask in zip(features.pop("mask_positions"), is_masked, strict=True)]
+    targets = [row[mask] for row, mask in zip(labels["mask_ids"].numpy(), is_masked, strict=True)]
+    features.pop("pack_starts", None)
+    rows: list[Row] = []
+    for index, probabilities in enumerate(predict_tokens(get_masked_lm(model), tokenizer, features, positions)):
+        ids = features["token_ids"][index]
+        for place, target, [(best, probability)] in zip(
+            positions[index], targets[index], find_top_tokens(probabilities, 1), strict=True
+        ):
+            tokens = [tokenizer.vocabulary[target], tokenizer.vocabulary[best]]
+            rows.append((bool(best != target), [_show_context(ids, place, tokenizer), *tokens, f"{probability:.3f}"]))
+    return _format_rows(["text", "token", "prediction", "probability"], rows)
+
+
+def _show_context(ids: np.ndarray, place: int, tokenizer: BertTokenizer, width: int = 12) -> str:
+    """Return the tokens around a masked position, with [MASK] in its place."""
+    begin, end = max(0, place - width), place + width + 1
+    tokens = [tokenizer.vocabulary[token_id] for token_id in ids[begin:end] if token_id != tokenizer.pad_id]
+    tokens[place - begin] = "[MASK]"
+    return " ".join(tokens).replace(" ##", "")
+
+
+def _make_class_row(task: Task, example: object, answer: Mapping) -> Row:
+    text = " / ".join(filter(None, (example.text, example.second_text)))
+    if task.problem == "regression":
+        return abs(answer["value"] - example.label), [text, f"{example.label:.3f}", f"{answer['value']:.3f}", ""]
+    if task.problem == "multi_label":
+        probabilities = f"{max(answer['probabilities']):.3f}"
+        is_wrong = set(answer["labels"]) != set(example.label)
+        return is_wrong, [text, ", ".join(example.label), ", ".join(answer["labels"]), probabilities]
+    return answer["label"] != example.label, [text, example.label, answer["label"], f"{answer['probability']:.3f}"]
+
+
+def _make_tag_row(task: Task, example: object, answer: Mapping) -> Row:
+    label, prediction = (
+        " ".join(f"{word}/{tag}" for word, tag in zip(example.words, tags, strict=True) if tag != "O")
+        for tags in (example.tags, answer["tags"])
+    )
+    found = answer.get("entities", answer.get("words"))
+    probability = f"{min(one['probability'] for one in found):.3f}" if found else ""
+    return list(answer["tags"]) != list(example.tags), [example.text, label, prediction, probability]
+
+
+def _make_answer_row(task: Task, example: object, answer: Mapping) -> Row:
+    accepted = list(dict.fromkeys(one.text for one in example.answers))
+    probability = "" if answer["probability"] is None else f"{answer['probability']:.3f}"
+    cells = [example.question, " / ".join(accepted), answer["answer"], probability]
+    return answer["answer"] not in (accepted or [""]), cells
+
+
+def _make_pair_row(task: Task, example: object, answer: Mapping) -> Row:
+    expected, text = example.label / task.highest_score, f"{example.text} / {example.second_text}"
+    return abs(answer["cosine"] - expected), [text, f"{expected:.3f}", f"{answer['cosine']:.3f}", ""]
+
+
+_ROWS: dict[str, Callable[[Task, object, Mapping], Row]] = {
+    "classify": _make_class_row,
+    "tag": _make_tag_row,
+    "answer": _make_answer_row,
+    "embed": _make_pair_row,
+}
+
+
+def _format_rows(headings: Sequence[str], rows: Sequence[Row]) -> str:
+    """Format the rows with the largest errors as a table that begins with a column for the error."""
+    rows = sorted(rows, key=lambda row: -row[0])[:_MAX_EXAMPLES]  # stable
+    is_number = any(isinstance(error, float) for error, _ in rows)
+    first = [f"{error:.3f}" if is_number else "no" if error else "yes" for error, _ in rows]
+    cells = [[mark, *row] for mark, (_, row) in zip(first, rows, strict=True)]
+    return _format_table(["error" if is_number else "correct", *headings], cells)
+
+
+def _format_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Format a table in Markdown; texts are shortened and cannot add columns, rows or markup."""
+    lines = [headings, ["---"] * len(headings), *([_escape(cell) for cell in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _escape(text: object) -> str:
+    text = " ".join(str(text).split())
+    text = text if len(text) <= _MAX_CHARACTERS else text[:_MAX_CHARACTERS] + " ..."
+    for character in "\\`*_[]<>|":
+        text = text.replace(character, f"\\{character}")
+    return text
