@@ -125,12 +125,13 @@ def _make_task(source: str, stored: dict | None, head: _Head, changes: dict) -> 
         raise InputError(
             f"{source} predicts {number} numbers per text; expected one: fine-tune a model with one output"
         )
-    if "max_sequence_length" not in settings and kind is not QuestionAnswering:
-        settings["max_sequence_length"] = head.text_length or head.max_sequence_length
+    is_length_stored = "max_sequence_length" in settings or kind is QuestionAnswering
     if kind is TokenClassification and "scheme" not in settings:
         settings["scheme"] = "none" if detect_scheme([fixed["labels"]]) == "none" else "IOB2"
     length = changes.pop("max_sequence_length", None)
     task = kind(**{**settings, **fixed, **changes})
+    if not is_length_stored:
+        task = task.with_length(head.text_length or head.max_sequence_length)
     length = task.max_sequence_length if length is None else check_integer("max_sequence_length", length)
     return dataclasses.replace(task.with_length(min(length, head.max_sequence_length)), **changes)
 

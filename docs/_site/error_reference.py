@@ -10,6 +10,8 @@ from placeholder_names import CLOSE, OPEN, strip_placeholders
 from raised_messages import RaisedMessage, find_messages
 
 PAGE = "reference/errors.md"
+_CHANGE = "give a value that is valid"  # the fix of a message that says what is valid and no more
+_FIX_VERBS = ("correct", "leave", "name", "resume", "run", "send", "train", "use")
 _READERS = "`finetune`, `evaluate`, `predict`, `export --eval` and their functions: CSV, TSV, JSON, CoNLL, SQuAD."
 _LOADERS = "`bk.load`, `bk.save`, `convert`, `from_checkpoint`, and every command that opens a model."
 # start of the path of a module: topic, and what raises its messages; the first that fits
@@ -78,16 +80,21 @@ def split_message(template: str) -> tuple[str, str, str]:
     Example:
         >>> split_message("power is 0; expected a number above 0: raise it")
         ('power is 0', 'a number above 0', 'raise it')
+        >>> split_message("two models can answer; name one of them")
+        ('two models can answer', '', 'name one of them')
     """
     problem, _, rest = template.partition("; expected ")
     if rest:
         match = re.search(rf": (?=[a-z`{OPEN}])(?![^(\[{{]*[)\]}}])", rest)  # not inside of brackets
-        return (problem, rest[: match.start()], rest[match.end() :]) if match else (problem, rest, "")
+        return (problem, rest[: match.start()], rest[match.end() :]) if match else (problem, rest, _CHANGE)
     problem, colon, fix = template.rpartition(": ")
     words = strip_placeholders(problem)
     if colon and len(words.split()) >= 3 and re.match("[a-z]", fix):
         return problem, "", fix
-    return template, "", ""
+    problem, semicolon, rest = template.rpartition("; ")
+    if not semicolon:
+        return template, "", ""
+    return (problem, "", rest) if rest.split()[0] in _FIX_VERBS else (problem, rest, _CHANGE)
 
 
 def render(template: str) -> str:

@@ -6,10 +6,12 @@ import json
 import numpy as np
 import pytest
 
+import bert_keras as bk
 from bert_keras.pipelines.readers.questions import Answer, Question
 from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
 from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
+from bert_keras.tasks.task_loading import restore_task
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.tasks.token_classification import TokenClassification
 
@@ -151,3 +153,13 @@ def test_overlap_shrinks_with_the_length_and_never_grows(length, overlap, new_le
     task = TextClassification(max_sequence_length=length, window_overlap=overlap, labels=("a", "b"))
     expected = dataclasses.replace(task, max_sequence_length=new_length, window_overlap=new_overlap)
     assert task.with_length(new_length) == expected
+
+
+@pytest.mark.parametrize(("positions", "overlap"), [(17, 4), (128, 32), (200, 32)])
+def test_windows_of_a_tagger_without_stored_settings_fit_its_positions(positions, overlap):
+    """As many tokens as the model accepts; the overlap of 32 tokens is for sequences of 128 or more."""
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 4, "intermediate_dim": 4, "vocabulary_size": 9}
+    config = bk.BertConfig(**sizes, max_sequence_length=positions)
+    model = bk.BertTokenClassifier(bk.BertEncoder(config, pooler=False), 2, labels=("O", "B-X"))
+    task = restore_task(None, model)
+    assert (task.max_sequence_length, task.window_overlap) == (positions, overlap)
