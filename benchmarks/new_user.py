@@ -53,14 +53,15 @@ class Shell:
             RuntimeError: it failed.
         """
         start = time.monotonic()
-        self._process.stdin.write(f"{command}\necho {self._END} $?\n")
+        # a line of its own for the end: the output of `curl` has no line break
+        self._process.stdin.write(f"{command}\nstatus=$?; echo; echo {self._END} $status\n")
         self._process.stdin.flush()
         lines = []
         for line in self._process.stdout:
             if line.startswith(self._END):
                 break
             lines.append(line)
-        output = "".join(lines)
+        output = "".join(lines).removesuffix("\n")
         if line.split()[1] != "0":
             raise RuntimeError(f"{command}\n{output}")
         return output, time.monotonic() - start

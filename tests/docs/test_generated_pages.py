@@ -116,7 +116,10 @@ def test_messages_become_templates_also_if_they_are_built_in_steps(tmp_path):
     ("message", "parts"),
     [
         ("x is 0; expected a number above 0: raise it", ("x is 0", "a number above 0", "raise it")),
-        ("x is 0; expected a dict {'a': 1}, or a pair", ("x is 0", "a dict {'a': 1}, or a pair", "")),
+        (
+            "x is 0; expected a dict {'a': 1}, or a pair",
+            ("x is 0", "a dict {'a': 1}, or a pair", "give a value that is valid"),
+        ),
         ("the folder has no head: leave out --eval", ("the folder has no head", "", "leave out --eval")),
         ("a.csv: the file is empty", ("a.csv: the file is empty", "", "")),
     ],
