@@ -35,7 +35,7 @@ def read_available_memory(meminfo: pathlib.Path = _MEMINFO, cgroup: pathlib.Path
 
 
 def _read_number(cgroup: pathlib.Path, *names: str) -> int | None:
-    """Return the number in the first of the files that exists; None: there is none, or it is "max"."""
+    """Return the number in the first of the files that exists; None if no file exists or the number is "max"."""
     for name in names:
         try:
             return int((cgroup / name).read_text())

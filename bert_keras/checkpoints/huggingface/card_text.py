@@ -27,7 +27,7 @@ _MAX_LABELS = 100  # that a card lists
 
 @dataclasses.dataclass(frozen=True)
 class CardFacts:
-    """What a card says about a model.
+    """Facts about a model for its card.
 
     Attributes:
         kind: the class of the model.
