@@ -4,7 +4,7 @@
     python benchmarks/new_user.py dist/*.whl docs/start.md --python python3.12
 
 The commands are the `bash` blocks of the page. They run in a temporary folder, with an empty home folder, in one shell.
-The package is installed from the wheel instead of from PyPI.
+The package is installed from the wheel instead of from the clone.
 """
 
 import argparse
@@ -80,7 +80,7 @@ def main() -> None:
         environment |= {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "PYENV"))}
         with Shell(pathlib.Path(folder), environment) as shell:
             for command in read_commands(arguments.page):
-                real = command.replace("'bert-keras[", f"'{arguments.wheel.resolve()}[")
+                real = command.replace("'.[", f"'{arguments.wheel.resolve()}[")
                 real = real.replace("python3 ", f"{arguments.python} ")
                 output, seconds = shell.run(real)
                 total += seconds

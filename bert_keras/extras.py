@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import sys
+from collections.abc import Mapping
 
 from bert_keras.errors import InputError, MissingExtraError
 
@@ -78,9 +79,13 @@ def check_tensorflow_backend(feature: str) -> None:
         raise InputError(f"{feature} needs the TensorFlow backend, and {found}")
 
 
-def check_backend() -> None:
-    """Raise `InputError` if `KERAS_BACKEND` names a backend that is not supported or not installed."""
-    backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
+def check_backend(variables: Mapping[str, str] = os.environ) -> None:
+    """Raise `InputError` if `KERAS_BACKEND` names a backend that is not supported or not installed.
+
+    Args:
+        variables: the environment variables.
+    """
+    backend = variables.get("KERAS_BACKEND") or "tensorflow"
     if backend not in BACKENDS:
         raise InputError(
             f"KERAS_BACKEND is {backend!r}; expected {' or '.join(BACKENDS)}: set it to one of them, or unset it"

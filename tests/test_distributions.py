@@ -156,6 +156,36 @@ def test_workflows_run_targets_of_the_makefile():
     assert {target for target in targets if not re.search(rf"^{re.escape(target)}:", makefile, re.MULTILINE)} == set()
 
 
+def read_steps(workflow: str, job: str) -> list[str]:
+    """Return the commands of a job in their order; empty for steps that run an action."""
+    content = yaml.safe_load((REPOSITORY / f".github/workflows/{workflow}.yml").read_text(encoding="utf-8"))
+    return [step.get("run", "") for step in content["jobs"][job]["steps"]]
+
+
+@pytest.mark.parametrize(
+    ("tag", "status"), [(f"v{bert_keras.__version__}", 0), ("v0.0.1", 1), (bert_keras.__version__, 1)]
+)
+def test_a_release_has_the_tag_of_its_version(tag, status):
+    [check] = [step for step in read_steps("release", "build") if "GITHUB_REF_NAME" in step]
+    environment = {**os.environ, "GITHUB_REF_NAME": tag}
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", check], cwd=REPOSITORY, capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == status, done.stderr
+    assert (f"the tag is {tag}; expected v{bert_keras.__version__}:" in done.stdout) == bool(status)
+
+
+def test_the_quick_suite_runs_before_a_release_is_built():
+    steps = read_steps("release", "build")
+    assert steps.index("make lint test") < steps.index("make distributions sbom")
+
+
+def test_the_nightly_run_fails_without_a_browser():
+    """Tests in a browser skip without one."""
+    steps = read_steps("nightly", "long")
+    assert steps.index("chromium --version") < steps.index("make test-all")
+
+
 def test_workflows_test_every_supported_python():
     setup = configparser.ConfigParser()
     setup.read(REPOSITORY / "setup.cfg")

@@ -7,6 +7,7 @@ Every object has `time` (ISO 8601, UTC), `level`, `event` and `message`; events 
 import contextlib
 import datetime
 import io
+import itertools
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -70,7 +71,8 @@ def is_event(text: str) -> bool:
 class JsonLines(io.TextIOBase):
     """Text stream that writes everything as events, for libraries that print to standard error themselves.
 
-    Text up to the end of a line becomes one event "output"; lines that are events already stay as they are.
+    Text up to the end of a line becomes one event "output"; lines that are events already stay as they are, and the
+    text before and after them becomes events of its own.
 
     Args:
         stream: the stream to write to.
@@ -116,13 +118,12 @@ class JsonLines(io.TextIOBase):
 
     def _write_unfinished(self) -> None:
         text, self._unfinished = self._unfinished.strip(), ""
-        if not text:
-            return
-        events = [line for line in text.splitlines() if is_event(line)]
-        for line in events:
-            self.write_event(line)
-        if not events:
-            self.write_event(format_event("output", text))
+        for are_events, lines in itertools.groupby(text.splitlines(keepends=True), is_event):
+            if are_events:
+                for line in lines:
+                    self.write_event(line.rstrip())
+            elif plain := "".join(lines).strip():
+                self.write_event(format_event("output", plain))
 
 
 @contextlib.contextmanager

@@ -39,6 +39,9 @@ class NotebookBar:
         """Show the last state."""
         self._show()
 
+    def restart(self) -> None:
+        """Do nothing: the next update moves the bar back."""
+
     def print(self, text: str, event: str, values: Mapping[str, object]) -> None:
         """Add a line below the bar."""
         del event, values

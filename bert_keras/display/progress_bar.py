@@ -111,6 +111,11 @@ class ProgressBar:
         """
         self._display.print(printable(text, max_length=MAX_MESSAGE_LENGTH), event, values)
 
+    def restart(self) -> None:
+        """Count from zero again, for the next piece of the work."""
+        self._first = None
+        self._display.restart()
+
     def update(
         self, done: int, total: int | None = None, note: str = "", metrics: Mapping[str, float] | None = None
     ) -> None:
@@ -138,6 +143,10 @@ class _Lines:
 
     def stop(self) -> None:
         """Do nothing."""
+
+    def restart(self) -> None:
+        """Begin with the first tenth again."""
+        self._last_mark = 0
 
     def print(self, text: str, event: str, values: Mapping[str, object]) -> None:
         """Print a line."""
@@ -195,6 +204,10 @@ class _TerminalBar:
     def stop(self) -> None:
         """Leave the last state of the bar."""
         self._bar.stop()
+
+    def restart(self) -> None:
+        """Move the bar back, and forget the rate."""
+        self._bar.reset(self._task)
 
     def print(self, text: str, event: str, values: Mapping[str, object]) -> None:
         """Print a line above the bar."""

@@ -153,7 +153,12 @@ def _check_by_loading(section: Section, path: pathlib.Path) -> None:
     if path.is_dir() and section.attempt("files", lambda: (read_without_tensorflow(path), True)) is None:
         return
     add_loading(section, path)
-    if path.is_dir() and section.attempt("tokenizer", lambda: read_tokenizer_settings(path)) is None:
+    if path.is_dir():
+        section.attempt("tokenizer", lambda: _check_has_tokenizer(section, path))
+
+
+def _check_has_tokenizer(section: Section, path: pathlib.Path) -> None:
+    if read_tokenizer_settings(path) is None:
         section.add_note("tokenizer", "none that bert-keras can read")
 
 

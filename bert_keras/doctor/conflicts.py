@@ -139,7 +139,7 @@ def _find_legacy_keras(environment: Environment) -> str | None:
 
 def _find_wrong_backend(environment: Environment) -> str | None:
     try:
-        check_backend()
+        check_backend(environment.variables)
     except InputError as error:
         return str(error)
     stored = environment.keras_settings.get("backend", "tensorflow")

@@ -18,6 +18,13 @@ _HEADER_BYTES, _FOOTER_BYTES = 12, 4  # of a record in a TFRecord file: its leng
 _MAX_LISTED = 5
 TABLES = (".csv", ".tsv", ".jsonl", ".json")
 WORD_FILES = (".conll", ".conllu", ".iob", ".bio")
+_JSON = (".jsonl", ".json")
+# fields of sentences in JSON; with a "label" the example is of another task
+_TAGGED = (
+    *({words, tags} for words in ("words", "tokens") for tags in ("tags", "labels", "ner_tags")),
+    {"text", "entities"},
+    {"text", "spans"},
+)
 
 
 def check_records(folder: pathlib.Path) -> Section:
@@ -125,11 +132,50 @@ def check_data_file(path: pathlib.Path) -> Section:
     """Read a data file for `finetune`, and count its examples and labels."""
     section = Section(f"Data file {path}")
     ending = pathlib.Path(path.name.lower().removesuffix(".gz")).suffix
-    if ending in WORD_FILES:
-        section.attempt("sentences", lambda: _check_words(section, path))
-    else:
-        section.attempt("examples", lambda: _check_table(section, path))
+    kinds = {"sentences": _check_words, "questions": _check_questions, "examples": _check_table}
+    kind = "sentences" if ending in WORD_FILES else "examples"
+    if ending in _JSON:
+        with contextlib.suppress(InputError, OSError):  # the check of a table repeats it
+            kind = _find_kind(path)
+    section.attempt(kind, lambda: kinds[kind](section, path))
     return section
+
+
+def _find_kind(path: pathlib.Path) -> str:
+    """Return what a JSON file contains, by the fields of its first valid example: questions, sentences or examples.
+
+    Raises:
+        InputError: the file cannot be read, or no example is valid.
+    """
+    from bert_keras.pipelines.readers.tables.tables import open_table
+
+    if _is_squad(path):
+        return "questions"
+    with open_table(path) as table:
+        fields = set(table.columns)
+    if fields >= {"question", "context"} and fields & {"answers", "is_impossible"}:
+        return "questions"
+    is_tagged = any(fields >= one for one in _TAGGED) and "label" not in fields
+    return "sentences" if is_tagged else "examples"
+
+
+def _is_squad(path: pathlib.Path) -> bool:
+    """Whether a file is one JSON object with the field "data", as in SQuAD, instead of a list of objects."""
+    from bert_keras.pipelines.readers.file_formats import get_file_ending
+    from bert_keras.pipelines.readers.json_values import read_json_document
+
+    if get_file_ending(path) != ".json":
+        return False
+    value = read_json_document(path)
+    return isinstance(value, dict) and "data" in value
+
+
+def _check_questions(section: Section, path: pathlib.Path) -> None:
+    from bert_keras.pipelines.readers.questions import read_questions
+
+    questions = read_questions(path)
+    num_empty = sum(not question.answers for question in questions)
+    section.add_ok("questions", f"{len(questions):,}, {num_empty:,} without an answer, for --task answer")
 
 
 def _check_words(section: Section, path: pathlib.Path) -> None:
@@ -143,17 +189,10 @@ def _check_words(section: Section, path: pathlib.Path) -> None:
 
 
 def _check_table(section: Section, path: pathlib.Path) -> None:
-    from bert_keras.pipelines.readers.questions import read_questions
     from bert_keras.pipelines.readers.tables.tables import open_table
 
-    if ".json" in path.name.lower():
-        with contextlib.suppress(InputError):
-            questions = read_questions(path)
-            num_empty = sum(not question.answers for question in questions)
-            section.add_ok("questions", f"{len(questions):,}, {num_empty:,} without an answer, for --task answer")
-            return
     with open_table(path) as table:
-        columns = list(table.columns or ())
+        columns = list(table.columns)
         section.add_ok("columns", format_names(columns, most=10))
         errors = [example.error for example in table.read(columns)]
     wrong = [str(error) for error in errors if error is not None]

@@ -44,7 +44,8 @@ def examine_environment(*, self_test: bool = True, progress: Callable[[str], Non
     sections.append(hardware)
     stages = tests.STAGES if self_test else (tests.IMPORT,) if gpus.names else ()
     if stages:
-        progress("importing TensorFlow and testing a tiny model, which takes up to a minute")
+        tested = " and testing a tiny model" * self_test
+        progress(f"importing TensorFlow{tested}, which takes up to a minute")
         result = tests.run_self_test(stages)
         sections.append(tests.check_self_test(result, stages))
     machine.check_gpus(hardware, gpus, result.tensorflow if stages else None)
@@ -100,13 +101,17 @@ def _find_folder_check(path: pathlib.Path) -> Callable[[pathlib.Path], Section] 
     from bert_keras.tasks.engines.artifact_files import is_artifact
 
     writer = artifact_check.read_writer(path)
-    if (path / "manifest.json").is_file() or _has(path, "*.tfrecord") or writer == "make-records":
+    has_config = any((path / name).is_file() for name in _CONFIGS)
+    has_records = (path / "manifest.json").is_file() or _has(path, "*.tfrecord")
+    if writer == "make-records" or (has_records and not has_config):  # a checkpoint may have another manifest.json
         return data_check.check_records
-    if _has(path, "step-*/") or (path.name.startswith(".") and path.name.endswith(".training")):
+    if any(one.is_dir() for one in path.glob("step-*")) or (
+        path.name.startswith(".") and path.name.endswith(".training")
+    ):
         return data_check.check_backups
     if is_artifact(path) or (path / "parity.json").is_file() or artifact_check.lists_artifact(path):
         return artifact_check.check_artifacts
-    if any((path / name).is_file() for name in _CONFIGS) or _has(path, *_WEIGHTS):
+    if has_config or _has(path, *_WEIGHTS):
         return checkpoint_check.check_checkpoint
     return _check_output if writer is not None else None
 

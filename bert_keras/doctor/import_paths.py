@@ -46,7 +46,7 @@ def _check_hidden(section: Section, folder: pathlib.Path) -> None:
         name = path.stem
         is_other = name == "bert_keras" and not _is_same(path, _PACKAGE)
         if name in packages or is_other:
-            shown = f"{path.name}/" if path.is_dir() else path.name
+            shown = f"{path.name}/" if os.path.isdir(path) else path.name
             section.add_fault(
                 shown,
                 f"in the current folder, hides the package {name} from Python programs started here",
@@ -54,7 +54,7 @@ def _check_hidden(section: Section, folder: pathlib.Path) -> None:
                 if is_other
                 else f"rename {shown}, or start Python in another folder",
             )
-        elif path.is_file() and name in sys.stdlib_module_names and name not in _HARMLESS:
+        elif os.path.isfile(path) and name in sys.stdlib_module_names and name not in _HARMLESS:
             section.add_note(
                 path.name, f"in the current folder, hides Python's own {name} in programs started here: rename it"
             )
@@ -66,7 +66,17 @@ def _list_modules(folder: pathlib.Path) -> Iterator[pathlib.Path]:
         entries = sorted(folder.iterdir())
     except OSError:
         return
-    yield from (path for path in entries if path.suffix == ".py" or (path / "__init__.py").is_file())
+    yield from (path for path in entries if _is_module(path))
+
+
+def _is_module(path: pathlib.Path) -> bool:
+    """Whether Python imports a path by its name; False for a private folder of another user.
+
+    Before Python 3.14 `Path.is_file` raises PermissionError in such a folder; `os.path.isfile` returns False.
+    """
+    if os.path.isfile(path):
+        return path.suffix == ".py"
+    return path.name.isidentifier() and os.path.isfile(path / "__init__.py")
 
 
 def _is_same(one: pathlib.Path, other: pathlib.Path) -> bool:

@@ -45,10 +45,27 @@ def check_machine(processor: Processor, folder: pathlib.Path | None = None) -> S
     section.add_ok("cores", f"{cores}" + (f" of {all_cores}, by the limit of the container" * (cores < all_cores)))
     for advice in recommend(processor):
         section.add_note("suits it", advice)
-    _check_memory(section)
+    check_memory(section, get_machine_memory(), read_available_memory())
     _check_disk(section, "current folder", pathlib.Path.cwd() if folder is None else folder)
     _check_disk(section, "temporary folder", pathlib.Path(tempfile.gettempdir()))
     return section
+
+
+def check_memory(section: Section, total: int, available: int | None) -> None:
+    """Check that there is enough memory for TensorFlow and a tiny model.
+
+    Args:
+        section: where to add the result.
+        total: bytes of memory of the machine or its container.
+        available: bytes that are available; None: unknown.
+    """
+    text, free = f"{total / _GIGABYTE:.1f} GB", total
+    if available is not None:
+        text, free = f"{text}, {available / _GIGABYTE:.1f} GB available", available
+    if free < _MIN_MEMORY:
+        section.add_note("memory", f"{text}: expected 2 GB or more, so end other programs or raise the limit")
+    else:
+        section.add_ok("memory", text)
 
 
 def list_system_gpus(proc: pathlib.Path = _NVIDIA_PROC) -> SystemGpus:
@@ -111,15 +128,6 @@ def _list_in_proc(proc: pathlib.Path) -> list[str]:
         models = [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
         names.append(models[0] if models else "NVIDIA GPU")
     return names
-
-
-def _check_memory(section: Section) -> None:
-    total, available = get_machine_memory(), read_available_memory()
-    text = f"{total / _GIGABYTE:.1f} GB" + (f", {available / _GIGABYTE:.1f} GB available" if available else "")
-    if (available or total) < _MIN_MEMORY:
-        section.add_note("memory", f"{text}: expected 2 GB or more, so end other programs or raise the limit")
-    else:
-        section.add_ok("memory", text)
 
 
 def _check_disk(section: Section, name: str, folder: pathlib.Path) -> None:

@@ -12,9 +12,10 @@ from bert_keras.doctor.findings import Item, Section
 
 _SECRET_NAME = re.compile("TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_KEY", re.IGNORECASE)
 _MIN_SECRET_LENGTH = 6  # shorter values, such as "true", would be removed from unrelated words
-_URL_LOGIN = re.compile(r"(\w+://)[^/\s@]+@")
+_URL_LOGIN = re.compile(r"(\w+://)[^/\s]*@")  # a password may contain "@"
 _TOKEN = re.compile(r"\b(?:hf_|ghp_|github_pat_|glpat-|sk-)[A-Za-z0-9_-]{10,}")
 _COMMON_HOSTS = ("localhost", "")
+_NAME_ENDS = r"(?![\w-]|\.\w)"  # a full stop ends a name at the end of a sentence, not in mallory.txt
 
 
 def remove_private(sections: Sequence[Section], variables: Mapping[str, str] = os.environ) -> list[Section]:
@@ -42,10 +43,10 @@ def make_cleaner(variables: Mapping[str, str] = os.environ) -> Callable[[str], s
     patterns = [(re.compile(re.escape(secret)), "***") for secret in _list_secrets(variables)]
     patterns += [(_URL_LOGIN, r"\1***@"), (_TOKEN, "***")]
     for home in _list_homes(variables):
-        patterns.append((re.compile(rf"{re.escape(home)}(?![\w.-])"), "~"))
+        patterns.append((re.compile(rf"{re.escape(home)}{_NAME_ENDS}"), "~"))
     if user := _get_user():  # in paths outside the home folder, such as /scratch/NAME
-        patterns.append((re.compile(rf"(?<=[/\\]){re.escape(user)}(?=[/\\\s:;,)]|$)"), "USER"))
-    if host := _get_host():
+        patterns.append((re.compile(rf"(?<=[/\\]){re.escape(user)}{_NAME_ENDS}"), "USER"))
+    for host in _list_hosts():
         patterns.append((re.compile(rf"(?<![\w.-]){re.escape(host)}(?![\w-])"), "HOST"))
     return lambda text: functools.reduce(lambda left, pair: pair[0].sub(pair[1], left), patterns, text)
 
@@ -70,6 +71,7 @@ def _get_user() -> str | None:
         return None
 
 
-def _get_host() -> str | None:
+def _list_hosts() -> list[str]:
+    """Return the machine's name, and its first part if the name has a domain."""
     host = socket.gethostname()
-    return None if host in _COMMON_HOSTS else host
+    return [name for name in dict.fromkeys((host, host.partition(".")[0])) if name not in _COMMON_HOSTS]

@@ -1,6 +1,7 @@
 """Open huggingface_hub, find the user's token, and turn the errors of requests into one sentence without it."""
 
 import contextlib
+import errno
 import importlib
 import os
 import re
@@ -16,6 +17,7 @@ LOGIN = "log in with  hf auth login  or set HF_TOKEN"
 _SHOWN_LENGTH = 300  # characters of the Hub's own message
 _TOKEN_FORM = re.compile(r"[\x21-\x7e]{1,4096}")  # what fits into a header; other tokens would be quoted in an error
 _LOOKS_LIKE_TOKEN = re.compile(r"\b(?:hf|api_org)_[A-Za-z0-9]{8,}|(?i:bearer) \S+")
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)  # these come without a file name too
 _CONNECTION_ERRORS = ("TransportError", "ConnectionError", "Timeout")  # base classes of httpx, Python and requests
 
 
@@ -135,6 +137,12 @@ def _get_status(error: BaseException) -> int | None:
     return next(filter(None, statuses), None)
 
 
+def _find_file_error(error: BaseException) -> OSError | None:
+    """Return the error of a file of this machine, or of its disk, which caused an error; None: there is none."""
+    files = (part for part in _chain(error) if isinstance(part, OSError) and part.strerror)
+    return next((part for part in files if part.filename is not None or part.errno in _DISK_ERRORS), None)
+
+
 def _explain(error: Exception, subject: str, *, has_token: bool) -> str:
     kinds = {kind.__name__ for part in _chain(error) for kind in type(part).__mro__}
     status = _get_status(error)
@@ -145,7 +153,10 @@ def _explain(error: Exception, subject: str, *, has_token: bool) -> str:
             f"ask for access on its page, and {'use a token of that user' if has_token else LOGIN}"
         )
     if "RevisionNotFoundError" in kinds:
-        return f"{subject} has no such revision; expected a branch, a tag or a commit: check the part after '@'"
+        return (
+            f"{subject} has no such revision; expected a branch, a tag or a commit: check the part after '@', and "
+            "write %2F for a slash in it"
+        )
     if "RepositoryNotFoundError" in kinds or status == 404:
         return (
             f"{subject} is not a model on the Hugging Face Hub, or it is private; expected ORG/NAME of a public model, "
@@ -160,6 +171,11 @@ def _explain(error: Exception, subject: str, *, has_token: bool) -> str:
         return (
             f"{subject}: the Hugging Face Hub cannot be reached ({status or type(error).__name__}); expected a network "
             "connection: connect, or check HF_ENDPOINT and HF_HUB_OFFLINE"
+        )
+    if status is None and (failure := _find_file_error(error)) is not None:
+        return (
+            f"{subject}: {failure.filename or 'a file in the cache'} cannot be read or written ({failure.strerror}); "
+            "expected a readable file, and free disk space in the cache: correct it, or set HF_HOME to another folder"
         )
     text = " ".join(str(getattr(error, "server_message", None) or error).split())[:_SHOWN_LENGTH]
     code = "" if status is None else f"status {status}: "

@@ -14,20 +14,21 @@ from bert_keras.hub.names import HubName, parse_hub_name
 logger = logging.getLogger(__name__)
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+ONNX_FLOAT32, ONNX_INT8 = "model.onnx", "model_quantized.onnx"
 # folders of sentence-transformers' modules, of ELECTRA's generator, and of KerasHub's vocabulary
 _FOLDER = r"(?:\d{1,2}_[A-Za-z]{1,40}/|generator/|assets/tokenizer/)?"
 _SMALL = re.compile(rf"{_FOLDER}(?:[^/]+\.(?:json|txt)|SHA256SUMS|README\.md)")
 _SAFETENSORS = re.compile(r"(?:\d{1,2}_[A-Za-z]{1,40}/|generator/)?[^/]+\.safetensors")
 _GOOGLE = re.compile(r"[^/]+\.ckpt[^/]*\.(?:index|data-\d{5}-of-\d{5})")
 _KERAS_HUB = re.compile(r"(?:model|task|model_\d{5})\.weights\.h5")
-_ONNX = re.compile(r"(?:onnx/)?model(?:_[a-z0-9_]+)?\.onnx")
+_ONNX_DATA = r"(?:_data(?:_\d+)?|\.data)"  # endings of the files with the weights of a large ONNX file
 _PICKLES = re.compile(r".*\.(?:bin|pt|pth|ckpt|pkl|msgpack|h5|ot)")
 
 Report = Callable[[str], None]
 
 
 def download_folder(
-    name: str, *, with_weights: bool = True, with_onnx: bool = False, report: Report | None = None
+    name: str, *, with_weights: bool = True, onnx: str | None = None, report: Report | None = None
 ) -> pathlib.Path:
     """Return the local folder of a model of the Hub, after downloading the files that are not in the cache.
 
@@ -37,19 +38,19 @@ def download_folder(
     Args:
         name: see `parse_hub_name`.
         with_weights: whether to download the weights; without them, a tokenizer can be loaded.
-        with_onnx: whether to download ONNX files too.
+        onnx: the ONNX file to download too: `ONNX_FLOAT32` or `ONNX_INT8`.
         report: called with a line of text before a download, and when the cache is used because the Hub cannot be
             reached. Default: the line is logged.
 
     Raises:
         InputError: the name is invalid; there is no such model, it is private or gated; the Hub cannot be reached; or
-            the repository has no model that we read.
+            the repository has no model that we read, or no such ONNX file.
         MissingExtraError: huggingface_hub is not installed.
     """
     parsed, report = parse_hub_name(name), report or logger.info
     hub = open_hub(f"loading {name}")
     if is_offline(hub):
-        return _find_in_cache(hub, parsed, "HF_HUB_OFFLINE is set")
+        return _find_in_cache(hub, parsed, "HF_HUB_OFFLINE is set", with_weights=with_weights, onnx=onnx)
     token = find_token(hub)
     with one_sentence_errors(str(parsed), token):
         api = hub.HfApi(token=token or False, library_name="bert-keras")
@@ -60,12 +61,15 @@ def download_folder(
                 raise
             info = None
     if info is None:
-        folder = _find_in_cache(hub, parsed, "the Hugging Face Hub cannot be reached")
-        report(f"{parsed}: the Hugging Face Hub cannot be reached, so the copy in the cache is used")
+        reason = "the Hugging Face Hub cannot be reached"
+        folder = _find_in_cache(hub, parsed, reason, with_weights=with_weights, onnx=onnx)
+        report(f"{parsed}: {reason}, so the copy in the cache is used")
         return folder
     sizes = {file.rfilename: file.size or 0 for file in info.siblings}
-    chosen = choose_files(parsed, sizes, with_weights=with_weights, with_onnx=with_onnx)
-    if missing := [file for file in chosen if not _is_cached(hub, parsed, info.sha, file)]:
+    chosen = choose_files(parsed, sizes, with_weights=with_weights, onnx=onnx)
+    with one_sentence_errors(str(parsed), token):
+        missing = [file for file in chosen if not _is_cached(hub, parsed, info.sha, file)]
+    if missing:
         size = sum(sizes[file] for file in missing) / 1e6
         report(f"downloading {parsed}: {len(missing):,} files, {size:,.1f} MB")
     with one_sentence_errors(str(parsed), token):
@@ -80,7 +84,7 @@ def download_folder(
 
 
 def choose_files(
-    name: HubName, files: Collection[str] | Mapping[str, int], *, with_weights: bool = True, with_onnx: bool = False
+    name: HubName, files: Collection[str] | Mapping[str, int], *, with_weights: bool = True, onnx: str | None = None
 ) -> list[str]:
     """Return the files of a repository to download.
 
@@ -88,10 +92,10 @@ def choose_files(
         name: the model.
         files: the paths of all files of the repository.
         with_weights: whether to choose the weights.
-        with_onnx: whether to choose ONNX files.
+        onnx: the ONNX file to choose, `ONNX_FLOAT32` or `ONNX_INT8`, with the files of its weights; None: no ONNX file.
 
     Raises:
-        InputError: there is no model in a format that we read.
+        InputError: there is no model in a format that we read, or no such ONNX file.
     """
     start = f"{name.subfolder}/" if name.subfolder else ""
     inside = [file.removeprefix(start) for file in sorted(files) if file.startswith(start)]
@@ -99,10 +103,9 @@ def choose_files(
     weights = _choose_weights(inside)
     if with_weights:
         chosen += weights
-    if with_onnx:
-        chosen += [file for file in inside if _ONNX.fullmatch(file)]
-    has_weights = bool(weights) or (with_onnx and any(file.endswith(".onnx") for file in chosen))
-    if not chosen or (with_weights and not has_weights):
+    if onnx is not None:
+        chosen += _choose_onnx(name, inside, onnx)
+    if not chosen or (with_weights and not weights):
         raise InputError(_describe_missing(name, inside))
     return [start + file for file in chosen]
 
@@ -117,6 +120,19 @@ def _choose_weights(files: list[str]) -> list[str]:
     if "metadata.json" in files and (keras := [file for file in files if _KERAS_HUB.fullmatch(file)]):
         return keras
     return [file for file in files if _GOOGLE.fullmatch(file)] if "bert_config.json" in files else []
+
+
+def _choose_onnx(name: HubName, files: list[str], wanted: str) -> list[str]:
+    """Return an ONNX file, at the root or in onnx/, and the files of its weights."""
+    place = next((place for place in (wanted, f"onnx/{wanted}") if place in files), None)
+    if place is None:
+        others = [file for file in files if file.endswith(".onnx")]
+        found = f"only the ONNX files {format_names(others)}" if others else "no ONNX file"
+        raise InputError(
+            f"{name} has {found}; expected onnx/{wanted}: push it with --artifacts, or run the model without --engine "
+            "and --quantized"
+        )
+    return [file for file in files if re.fullmatch(re.escape(place) + f"(?:{_ONNX_DATA})?", file)]
 
 
 def _describe_missing(name: HubName, files: list[str]) -> str:
@@ -135,20 +151,34 @@ def _is_cached(hub: types.ModuleType, name: HubName, commit: str, file: str) -> 
     return isinstance(hub.try_to_load_from_cache(name.repository, file, revision=commit), str)
 
 
-def _find_in_cache(hub: types.ModuleType, name: HubName, reason: str) -> pathlib.Path:
-    """Return the folder of a model in the cache, without requests."""
+def _find_in_cache(
+    hub: types.ModuleType, name: HubName, reason: str, *, with_weights: bool, onnx: str | None
+) -> pathlib.Path:
+    """Return the folder of a model in the cache, without requests.
+
+    Raises:
+        InputError: it is not there, or without the weights or the ONNX file: only a tokenizer was loaded, or a download
+            was interrupted.
+    """
+    config = f"{name.subfolder}/config.json" if name.subfolder else "config.json"
+    fix = (
+        "expected a network connection, or a model that was loaded before: connect, unset HF_HUB_OFFLINE, or check "
+        "HF_HOME"
+    )
     try:
-        snapshot = hub.snapshot_download(
-            name.repository, revision=name.revision, local_files_only=True, allow_patterns=["config.json"]
+        found = hub.snapshot_download(
+            name.repository, revision=name.revision, local_files_only=True, allow_patterns=[_escape(config)]
         )
     except Exception:
-        snapshot = None
-    if snapshot is None or not (folder := pathlib.Path(snapshot) / name.subfolder).is_dir():
-        raise InputError(
-            f"{name} is not in the cache, and {reason}; expected a network connection, or a model that was loaded "
-            "before: connect, unset HF_HUB_OFFLINE, or check HF_HOME"
-        )
-    return folder
+        found = None
+    if found is None or not ((snapshot := pathlib.Path(found)) / name.subfolder).is_dir():
+        raise InputError(f"{name} is not in the cache, and {reason}; {fix}")
+    files = [path.relative_to(snapshot).as_posix() for path in snapshot.rglob("*") if path.is_file()]
+    try:
+        choose_files(name, files, with_weights=with_weights, onnx=onnx)
+    except InputError:
+        raise InputError(f"{name} is only partly in the cache, and {reason}; {fix}") from None
+    return snapshot / name.subfolder
 
 
 def _escape(file: str) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import urllib.parse
 from typing import NamedTuple
 
 from bert_keras.checks import quote
@@ -10,7 +11,8 @@ from bert_keras.errors import InputError
 PREFIX = "hf://"
 _PART = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_])?"  # of a repository's name: at most 96 characters
 _REPOSITORY = re.compile(rf"{_PART}/{_PART}")
-_REVISION = r"refs/(?:pr|convert)/[^/@]+|[^/@]+"
+_REFERENCE = r"refs/(?:pr|convert)/[^/@]+"  # the only revisions whose slashes need no %2F
+_REVISION = rf"{_REFERENCE}|[^/@]+"
 _NAME = re.compile(rf"(?P<repository>[^/@]+/[^/@]+)(?:@(?P<revision>{_REVISION}))?(?:/(?P<subfolder>[^@]+?))?/?")
 _WRITABLE_REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]{0,243}")
 
@@ -22,6 +24,10 @@ class HubName(NamedTuple):
         repository: "ORG/NAME".
         revision: a branch, a tag or a commit; None: the main branch.
         subfolder: the folder of the model in the repository; "" for its root.
+
+    Example:
+        >>> str(HubName("me/classifier", "feature/v2"))
+        'hf://me/classifier@feature%2Fv2'
     """
 
     repository: str
@@ -29,7 +35,7 @@ class HubName(NamedTuple):
     subfolder: str = ""
 
     def __str__(self) -> str:
-        revision = "" if self.revision is None else f"@{self.revision}"
+        revision = "" if self.revision is None else f"@{_quote_revision(self.revision)}"
         return PREFIX + self.repository + revision + (f"/{self.subfolder}" if self.subfolder else "")
 
 
@@ -47,7 +53,8 @@ def parse_hub_name(name: str) -> HubName:
     """Split the name of a model into its parts.
 
     Args:
-        name: `hf://ORG/NAME`, `hf://ORG/NAME@REVISION`, or one of them followed by `/SUBFOLDER`.
+        name: `hf://ORG/NAME`, `hf://ORG/NAME@REVISION`, or one of them followed by `/SUBFOLDER`. %2F is a slash in the
+            revision.
 
     Raises:
         InputError: it has another form.
@@ -57,12 +64,30 @@ def parse_hub_name(name: str) -> HubName:
         'v2'
     """
     match = _NAME.fullmatch(name.removeprefix(PREFIX))
-    if match is None or not is_repository(match["repository"]) or ".." in (match["subfolder"] or "").split("/"):
+    revision = urllib.parse.unquote(match["revision"]) if match and match["revision"] else None
+    if (
+        match is None
+        or not is_repository(match["repository"])
+        or not (revision is None or _is_revision(revision))
+        or ".." in (match["subfolder"] or "").split("/")
+    ):
         raise InputError(
             f"{quote(name)[1:-1]} is not the name of a model on the Hugging Face Hub; expected hf://ORG/NAME or "
             "hf://ORG/NAME@REVISION, such as hf://google-bert/bert-base-uncased: correct the name"
         )
-    return HubName(match["repository"], match["revision"], match["subfolder"] or "")
+    return HubName(match["repository"], revision, match["subfolder"] or "")
+
+
+def _is_revision(revision: str) -> bool:
+    """Whether git allows a name; the client makes a path in its cache of it, so ".." would lead out of the cache."""
+    return not re.search(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|//|^/|/$", revision)
+
+
+def _quote_revision(revision: str) -> str:
+    """Write a revision so that `parse_hub_name` reads it."""
+    if re.fullmatch(_REFERENCE, revision) and "%" not in revision:
+        return revision
+    return re.sub(r"[%/@]", lambda match: urllib.parse.quote(match[0], safe=""), revision)
 
 
 def is_repository(name: str) -> bool:

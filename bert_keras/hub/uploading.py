@@ -1,6 +1,7 @@
 """Upload files to a repository of the Hub in one commit."""
 
 import pathlib
+import urllib.parse
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -91,6 +92,6 @@ def upload_files(
         info = api.create_commit(
             repository, operations, commit_message=message, revision=revision, create_pr=create_pr or None
         )
-    branch = "" if revision is None else f"/tree/{revision}"
+    branch = "" if revision is None else f"/tree/{urllib.parse.quote(revision, safe='')}"
     url = getattr(info, "pr_url", None) or f"{get_endpoint(hub)}/{repository}{branch}"
     return Upload(url, info.oid, sorted(set(existing) - set(files) - {*_OWN_FILES}))

@@ -2,20 +2,16 @@
 
 import dataclasses
 import os
+import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
 import keras
 import tensorflow as tf
 
-from bert_keras.checkpoints import save
 from bert_keras.checkpoints.checkpoint import Checkpoint
-from bert_keras.checkpoints.huggingface.card_metadata import MeasuredScores
-from bert_keras.checkpoints.huggingface.model_card import build_model_card
 from bert_keras.checkpoints.reading import read_checkpoint
-from bert_keras.errors import InputError, MissingExtraError
+from bert_keras.errors import InputError
 from bert_keras.extras import check_tensorflow_backend
-from bert_keras.files import format_json
-from bert_keras.metrics.confusion_figure import render_confusion_matrix
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
 from bert_keras.publishing import check_writable_folder
 from bert_keras.tasks.examples.file_options import FileOptions
@@ -28,23 +24,22 @@ from bert_keras.tasks.examples.training_data import (
     read_training_data_for_checkpoint,
 )
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
-from bert_keras.training.config.finetuning_file import FILE_NAME, resolve_settings, to_toml
+from bert_keras.training.config.finetuning_file import resolve_settings
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.config.sources import upgrade_settings
+from bert_keras.training.finetuned_folder import save_finetuned
 from bert_keras.training.finetuning import FineTuned, run_finetuning
 from bert_keras.training.output_folder import check_no_backup, get_backup_folder, train_to_folder
 from bert_keras.training.search.searched_finetuning import (
     Search,
     check_no_trials,
     check_one_machine,
-    describe_winner,
     get_search_folder,
+    make_space_for_data,
     remove_trials,
     run_search,
 )
-from bert_keras.training.search.trials import write_csv
 from bert_keras.training.strategies import is_chief
-from bert_keras.training.tracking.tensorboard_log import TensorBoardLog
 from bert_keras.training.tracking.text_examples import format_answers
 from bert_keras.training.tracking.tracked_training import check_verbose, track_training
 
@@ -86,7 +81,8 @@ def finetune(
         dev_share: fraction of `train` that is held out without `dev`, in the same proportion for each class.
         on_error: "stop" at bad examples with an error that lists the first ones, or "skip" them.
         overwrite: replace `out` if `finetune` wrote it, and remove the backups of its training unless `resume` is set.
-        backup_every: steps between backups, which are written next to `out`; 0 = only when SIGTERM arrives.
+        backup_every: steps between backups, which are written next to `out`; 0 = only when SIGTERM arrives. A search
+            records each finished trial instead.
         resume: resume from the newest backup, if there is one.
         allow_changes: resume although settings or examples differ from those of the backup.
         callbacks: passed to `model.fit`.
@@ -131,9 +127,9 @@ def finetune(
     if out is not None:
         paths = [path for path in (checkpoint, train, dev) if isinstance(path, str | os.PathLike)]
         check_writable_folder(out, "finetune", overwrite=overwrite, inputs=paths)
-        check_no_backup(out, resume=resume, overwrite=overwrite, spell=spell)
-        if search is not None:
-            check_no_trials(out, resume=resume, overwrite=overwrite, spell=spell)
+        found = {"resume": resume, "overwrite": overwrite, "spell": spell}
+        check_no_backup(out, **found)
+        check_no_trials(out, has_search=search is not None, **found)
     checkpoint = read_checkpoint(checkpoint)
     if isinstance(train, TrainingData):
         if dev is not None or task_settings or file_options != FileOptions():
@@ -142,44 +138,87 @@ def finetune(
     else:
         reading = {"dev_share": dev_share, "seed": fine_tuning.seed, "on_error": on_error, "spell": spell}
         data = read_training_data_for_checkpoint(checkpoint, task, train, dev, file_options, **reading, **task_settings)
+    if search is not None:  # before trials are removed
+        make_space_for_data(fine_tuning, search.fixed, checkpoint, data, strategy.num_replicas_in_sync)
+    run = _Run(checkpoint, data, fine_tuning, strategy, callbacks, listeners, tensorboard, verbose, search)
+    if out is None:
+        return run.train(dataclasses.replace(NO_BACKUP, allow_changes=allow_changes, spell=spell))
+
+    def write(tuned: FineTuned, folder: str | os.PathLike) -> None:
+        save_finetuned(tuned, folder, start=checkpoint, card_facts=card_facts, overwrite=overwrite)
+
+    trials = get_search_folder(out)
+
+    def train_all(backup: BackupOptions) -> FineTuned:
+        if overwrite and not resume:
+            remove_trials(trials)
+        return run.train(backup, trials)
+
+    backup = BackupOptions(get_backup_folder(out), backup_every, resume, allow_changes, spell)
+    tuned = train_to_folder(out, train_all, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
+    remove_trials(trials)
+    return tuned
+
+
+@dataclasses.dataclass(frozen=True)
+class _Run:
+    """What `finetune` trains: once, or once for each trial of a search; see `finetune` for the fields."""
+
+    checkpoint: Checkpoint
+    data: TrainingData
+    settings: FineTuning
+    strategy: tf.distribute.Strategy
+    callbacks: Sequence[keras.callbacks.Callback]
+    listeners: Sequence[Callable[[dict], None]]
+    tensorboard: str | os.PathLike | None
+    verbose: bool | str
+    search: Search | None
+
+    def train(self, backup: BackupOptions, trials: pathlib.Path | None = None) -> FineTuned:
+        """Train, and return the model; trials of a search are recorded in the folder `trials`."""
+        if self.search is None:
+            return self.train_once(self.settings, self.tensorboard, backup=backup)
+        return run_search(
+            self.search,
+            self.train_once,
+            self.settings,
+            self.checkpoint,
+            self.data,
+            folder=trials,
+            tensorboard=self.tensorboard,
+            num_replicas=self.strategy.num_replicas_in_sync,
+            backup=backup,
+        )
 
     def train_once(
-        used: FineTuning,
-        log_folder: str | os.PathLike | None,
+        self,
+        settings: FineTuning,
+        tensorboard: str | os.PathLike | None,
         *more: keras.callbacks.Callback,
         backup: BackupOptions = NO_BACKUP,
     ) -> FineTuned:
-        shown = {"tensorboard": log_folder, "verbose": verbose, "is_chief": is_chief(strategy)}
-        with track_training(callbacks, listeners, **shown) as tracked:
+        """Train with some settings, and show it: a progress bar, and curves, scores and examples in TensorBoard."""
+        shown = {"tensorboard": tensorboard, "verbose": self.verbose, "is_chief": is_chief(self.strategy)}
+        with track_training(self.callbacks, self.listeners, **shown) as tracked:
             if tracked.tensorboard is not None:
-                tracked.tensorboard.write_settings(resolve_settings(data.reading, data.task, used))
-            options = {"callbacks": [*tracked.callbacks, *more], "listeners": tracked.listeners}
-            options |= {"strategy": strategy, "backup": backup}
-            tuned = run_finetuning(data.task, checkpoint, data.train, data.dev, used, **options)
+                tracked.tensorboard.write_settings(resolve_settings(self.data.reading, self.data.task, settings))
+            tuned = run_finetuning(
+                self.data.task,
+                self.checkpoint,
+                self.data.train,
+                self.data.dev,
+                settings,
+                callbacks=[*tracked.callbacks, *more],
+                listeners=tracked.listeners,
+                strategy=self.strategy,
+                backup=backup,
+            )
             if tracked.tensorboard is not None:
-                _write_result(tracked.tensorboard, tuned, data)
-        return dataclasses.replace(tuned, data=data)
-
-    def run(backup: BackupOptions) -> FineTuned:
-        if search is None:
-            return train_once(fine_tuning, tensorboard, backup=backup)
-        options = {"folder": trials, "tensorboard": tensorboard, "num_replicas": strategy.num_replicas_in_sync}
-        options |= {"backup": backup, "overwrite": overwrite}
-        return run_search(search, train_once, fine_tuning, checkpoint, data, **options)
-
-    def write(tuned: FineTuned, folder: str | os.PathLike) -> None:
-        facts = _list_card_facts(tuned.settings, data) if card_facts is None else card_facts
-        if tuned.trials:
-            facts = {**facts, **describe_winner(tuned.trials, tuned.settings, data.task.main_score)}
-        _save(tuned, facts, folder, start=checkpoint, overwrite=overwrite)
-
-    trials = None if out is None or search is None else get_search_folder(out)
-    if out is None:
-        return run(dataclasses.replace(NO_BACKUP, allow_changes=allow_changes, spell=spell))
-    backup = BackupOptions(get_backup_folder(out), backup_every, resume, allow_changes, spell)
-    tuned = train_to_folder(out, run, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
-    remove_trials(trials)
-    return tuned
+                tracked.tensorboard.write_scores(tuned.scores)
+                tracked.tensorboard.write_text(
+                    "held-out examples", format_answers(tuned.task, self.data.dev, tuned.answers)
+                )
+        return dataclasses.replace(tuned, data=self.data)
 
 
 def _check_search(search: int | Search, settings: Mapping[str, object], strategy: tf.distribute.Strategy) -> Search:
@@ -193,75 +232,6 @@ def _check_search(search: int | Search, settings: Mapping[str, object], strategy
         return search
     names = {field.name for field in dataclasses.fields(FineTuning)}
     return Search(search, fixed=sorted(names & upgrade_settings(settings).keys()))
-
-
-def _write_result(log: TensorBoardLog, tuned: FineTuned, data: TrainingData) -> None:
-    """Write final scores and examples for TensorBoard."""
-    log.write_scores(tuned.scores)
-    log.write_text("held-out examples", format_answers(tuned.task, data.dev, tuned.answers))
-
-
-def _save(
-    tuned: FineTuned,
-    card_facts: Mapping[str, object],
-    folder: str | os.PathLike,
-    *,
-    start: Checkpoint,
-    overwrite: bool,
-) -> None:
-    notes = {
-        FILE_NAME: to_toml(resolve_settings(tuned.data.reading, tuned.data.task, tuned.settings)),
-        "metrics.json": format_json(collect_metrics(tuned), indent=2) + "\n",
-        "training_log.jsonl": tuned.log,
-    }
-    if tuned.trials:
-        notes["search.csv"] = write_csv(tuned.trials, tuned.task.main_score)
-    save(
-        tuned.model,
-        tuned.tokenizer,
-        folder,
-        notes={**notes, **_draw_confusion_matrix(tuned)},
-        card=build_model_card(
-            tuned.model,
-            tuned.tokenizer,
-            history=_write_history(tuned, card_facts),
-            measured=MeasuredScores(tuned.scores, f"held-out examples: {card_facts.get('dev', len(tuned.data.dev))}"),
-            start=start,
-            has_pairs=getattr(tuned.task, "has_pairs", False),
-        ),
-        task=tuned.task.settings(),
-        overwrite=overwrite,
-        written_by="finetune",
-    )
-
-
-def _draw_confusion_matrix(tuned: FineTuned) -> dict[str, bytes]:
-    """Return `confusion_matrix.png`, if the task has one and matplotlib is installed."""
-    if not tuned.task.has_confusion_matrix:
-        return {}
-    try:
-        matrix = tuned.task.compute_confusion_matrix(tuned.answers, tuned.data.dev)
-        return {"confusion_matrix.png": render_confusion_matrix(matrix, tuned.task.labels)}
-    except MissingExtraError:
-        return {}
-
-
-def collect_metrics(tuned: FineTuned) -> dict[str, object]:
-    """Return the contents of `metrics.json`: the scores of all epochs, what was held out, how many were skipped."""
-    data = tuned.data
-    held_out = {} if data.held_out is None else {"held_out": {**data.held_out.settings(), "examples": len(data.dev)}}
-    return {
-        **tuned.scores,
-        "epoch": tuned.best + 1,
-        "epochs": list(tuned.epochs),
-        **held_out,
-        "skipped": data.bad.num_bad,
-    }
-
-
-def describe_epoch(tuned: FineTuned) -> str:
-    """Return which epoch the weights are from: "epoch 2 of 3"."""
-    return f"epoch {tuned.best + 1} of {len(tuned.epochs)}"
 
 
 def _split_settings(settings: Mapping[str, object], task: str) -> tuple[FineTuning, FileOptions, dict[str, object]]:
@@ -282,25 +252,3 @@ def _split_settings(settings: Mapping[str, object], task: str) -> tuple[FineTuni
         return {name: value for name, value in settings.items() if name in names}
 
     return FineTuning(**select(training_names)), FileOptions(**select(file_names)), select(task_names)
-
-
-def _list_card_facts(settings: FineTuning, data: TrainingData) -> dict[str, object]:
-    held_out = "" if data.held_out is None else f", {data.held_out.describe()}"
-    return {
-        "task": data.task.name,
-        "train": f"{len(data.train):,} examples",
-        "dev": f"{len(data.dev):,} examples{held_out}",
-        "epochs": settings.num_epochs,
-        "batch size": settings.batch_size,
-        "learning rate": f"{settings.learning_rate:g}",
-        "seed": settings.seed,
-    }
-
-
-def _write_history(tuned: FineTuned, card_facts: Mapping[str, object]) -> str:
-    """Write the sections of the model card about the training: data and settings, then scores."""
-    lines = ["## How it was fine-tuned", ""]
-    lines += [f"- {name}: {value}" for name, value in card_facts.items() if name != "labels"]
-    lines += ["", f"## Scores on the held-out examples ({describe_epoch(tuned)})", ""]
-    lines += [f"- {name}: {value:.4g}" for name, value in tuned.scores.items()]
-    return "\n".join(lines)

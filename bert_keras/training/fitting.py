@@ -18,7 +18,7 @@ from bert_keras.training.resuming import (
     restore_variables,
 )
 from bert_keras.training.strategies import is_chief, make_all_reduce_any
-from bert_keras.training.training_log import TrainingLog, choose_window_steps
+from bert_keras.training.tracking.training_log import TrainingLog, choose_window_steps
 
 HeldOut = tuple[object, int]  # batches to evaluate on, and how many of them
 

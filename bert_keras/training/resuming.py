@@ -15,7 +15,7 @@ from bert_keras.training.backups import BackupOptions, BackupWriter, TrainingSta
 from bert_keras.training.callbacks import StepCounter
 from bert_keras.training.config.sources import upgrade_settings
 from bert_keras.training.optimizers.schedules import TimedLearningRate
-from bert_keras.training.training_log import TrainingLog
+from bert_keras.training.tracking.training_log import TrainingLog
 
 # prefixes of settings that change only the speed of a training or its reports
 _MAY_CHANGE = (

@@ -1,10 +1,12 @@
 """The pages of `bert-keras COMMAND`, made from the parsers of the commands."""
 
 import argparse
+import contextlib
 import html
 import inspect
 import os
 import re
+from collections.abc import Iterator
 
 from bert_keras.cli.main import main, parser
 
@@ -14,7 +16,6 @@ _FOLDER = "reference/cli"
 
 def make_pages() -> dict[str, str | bytes]:
     """Return the page of every command and their overview, by path."""
-    os.environ["COLUMNS"] = _COLUMNS
     commands = find_commands()
     pages: dict[str, str | bytes] = {f"{_FOLDER}/{name}.md": _make_page(name, command) for name, command in commands}
     rows = [f"| [`{name}`]({name}.md) | {_escape(_summarize(command))} |" for name, command in commands]
@@ -71,7 +72,8 @@ def make_identifier(action: argparse.Action) -> str:
 
 
 def _make_page(name: str, command: argparse.ArgumentParser) -> str:
-    usage = re.sub(r"\n +", "\n    ", command.format_usage().removeprefix("usage: ").rstrip())
+    with _fixed_columns():
+        usage = re.sub(r"\n +", "\n    ", command.format_usage().removeprefix("usage: ").rstrip())
     first, _, rest = command.description.strip().partition("\n")
     lines = [f"# {name}", "", _escape(first), "", "```text", usage, "```", "", _make_paragraphs(rest), ""]
     options = list_options(command)
@@ -86,6 +88,20 @@ def _make_page(name: str, command: argparse.ArgumentParser) -> str:
     if command.epilog:
         lines += [_make_paragraphs(command.epilog), ""]
     return "\n".join(lines)
+
+
+@contextlib.contextmanager
+def _fixed_columns() -> Iterator[None]:
+    """Let argparse break lines at `_COLUMNS` inside the block, whatever the width of the terminal."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = _COLUMNS
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = before
 
 
 def _describe(action: argparse.Action, command: str) -> str:

@@ -10,6 +10,7 @@ Each `NAME.py` in this folder is a notebook in the percent format of jupytext: `
 """
 
 import argparse
+import contextlib
 import getpass
 import os
 import pathlib
@@ -48,9 +49,10 @@ def read_notebook(name: str, settings: Mapping[str, str] | None = None) -> nbfor
     """
     text = (HERE / f"{name}.py").read_text(encoding="utf-8")
     for setting, value in (settings or {}).items():
-        text, found = re.subn(rf"^{setting} = .*$", f"{setting} = {value}", text, count=1, flags=re.MULTILINE)
-        if not found:
+        line = re.search(rf"^{re.escape(setting)} = .*$", text, re.MULTILINE)
+        if line is None:
             raise ValueError(f"{name}.py has no setting {setting}; expected a line `{setting} = ...`")
+        text = f"{text[: line.start()]}{setting} = {value}{text[line.end() :]}"
     notebook = jupytext.reads(text, fmt="py:percent")
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number:02}"  # jupytext draws random ids
@@ -147,9 +149,11 @@ def find_problems(notebook: nbformat.NotebookNode, *, private: Sequence[str] = (
 
 def list_private_texts(folder: str | os.PathLike) -> list[str]:
     """Return what would tell about this machine: its folders, its name and its user."""
-    texts = [str(folder), str(HERE.parents[1]), sys.prefix, str(pathlib.Path.home()) + "/", socket.gethostname()]
-    user = getpass.getuser()
-    return [text for text in [*texts, f"/{user}/", f"{user}@"] if len(text) > 3]
+    texts = [str(folder), str(HERE.parents[1]), sys.prefix, os.path.expanduser("~") + "/", socket.gethostname()]
+    with contextlib.suppress(KeyError, OSError, ImportError):  # a container's user number without a name
+        user = getpass.getuser()
+        texts += [f"/{user}/", f"{user}@"]
+    return [text for text in texts if len(text) > 3]
 
 
 def run(name: str, out: pathlib.Path, settings: Mapping[str, str] | None = None) -> dict[int, float]:
@@ -160,8 +164,8 @@ def run(name: str, out: pathlib.Path, settings: Mapping[str, str] | None = None)
     """
     notebook = read_notebook(name, settings)
     with tempfile.TemporaryDirectory() as folder:
-        seconds = execute(notebook, pathlib.Path(folder))
         private = list_private_texts(folder)
+        seconds = execute(notebook, pathlib.Path(folder))
     clean(notebook)
     out.mkdir(parents=True, exist_ok=True)
     nbformat.write(notebook, out / f"{name}.ipynb")
@@ -188,25 +192,42 @@ def update_text(name: str, out: pathlib.Path) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Execute the notebooks of the command line, and print their time and size."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", choices=[*NAMES, []], help=f"notebooks (default: {', '.join(NAMES)})")
-    parser.add_argument("--out", type=pathlib.Path, default=OUT, help="output folder (default docs/notebooks)")
-    parser.add_argument("--text-only", action="store_true", help="update the text and keep the outputs")
-    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the notebook to change")
-    arguments = parser.parse_args(argv)
-    settings = dict(setting.split("=", 1) for setting in arguments.set)
-    for name in arguments.names or NAMES:
+    arguments = parse_arguments(argv)
+    for name in arguments.names:
         if arguments.text_only:
             update_text(name, arguments.out)
             continue
         started, cpu_started = time.monotonic(), measure_cpu_seconds()
-        cells = run(name, arguments.out, settings)
+        cells = run(name, arguments.out, arguments.set)
         seconds, cpu_seconds = time.monotonic() - started, measure_cpu_seconds() - cpu_started
         size = (arguments.out / f"{name}.ipynb").stat().st_size
         print(f"{name}: {seconds:.0f} s, {cpu_seconds:.0f} s of one core, {size / 1000:.0f} kB")
         slowest = sorted(cells.items(), key=lambda cell: -cell[1])[:5]
         print("  slowest cells: " + ", ".join(f"{index}: {seconds:.0f} s" for index, seconds in slowest), flush=True)
     return 0
+
+
+def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse and check the command line: `names` are all notebooks to run, and `set` is a dict of their settings."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", choices=[*NAMES, []], help=f"notebooks (default: {', '.join(NAMES)})")
+    parser.add_argument("--out", type=pathlib.Path, default=OUT, help="output folder (default docs/notebooks)")
+    parser.add_argument("--text-only", action="store_true", help="update the text and keep the outputs")
+    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the notebook to change")
+    arguments = parser.parse_args(argv)
+    arguments.names = arguments.names or NAMES
+    for setting in arguments.set:
+        if "=" not in setting:
+            parser.error(f"--set is {setting!r}; expected NAME=VALUE: add the value")
+    arguments.set = dict(setting.split("=", 1) for setting in arguments.set)
+    if arguments.set and arguments.out.resolve() == OUT:
+        parser.error("--set would change the published notebooks: choose another folder with --out")
+    try:
+        for name in arguments.names:  # before the first one runs for minutes
+            read_notebook(name, arguments.set)
+    except ValueError as error:
+        parser.error(str(error))
+    return arguments
 
 
 def measure_cpu_seconds() -> float:

@@ -48,7 +48,7 @@ def find_artifact_files(
 
     Raises:
         InputError: there is no parity report, an artifact did not pass the check or was changed after it, or belongs
-            to another checkpoint.
+            to another checkpoint; or `with_saved_model` is set and there is no SavedModel.
     """
     out = pathlib.Path(out)
     if not out.is_dir():
@@ -60,7 +60,13 @@ def find_artifact_files(
     if failed := sorted(name for name, report in reports.items() if report.get("passed") is not True):
         raise InputError(f"{out / PARITY} says that {format_names(failed)} differs from the checkpoint: {_FIX}")
     files: dict[str, pathlib.Path | bytes] = {}
-    places = _find_onnx(out) | _find_tflite(out) | (_find_saved_model(out, reports) if with_saved_model else {})
+    saved_model = _find_saved_model(out, reports) if with_saved_model else {}
+    if with_saved_model and not saved_model:
+        raise InputError(
+            f"{out} has no SavedModel with a parity report; expected saved_model/VERSION: export it with "
+            "--to saved_model, or push without it"
+        )
+    places = _find_onnx(out) | _find_tflite(out) | saved_model
     weights = hash_weights(checkpoint.source)
     for name, place in places.items():
         _check_unchanged(out, name, reports)

@@ -19,7 +19,7 @@ from bert_keras.errors import InputError
 from bert_keras.export.pushing.artifact_snippets import write_artifact_snippets
 from bert_keras.hub.names import PREFIX
 
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)(?:\r?\n)?---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _REPOSITORY = r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)?"  # "squad" has no owner
 _FORMS = {  # option: what its value looks like, and examples
     "license": (r"[a-z0-9][a-z0-9.+-]*", "an identifier of the Hub, such as apache-2.0, mit or cc-by-4.0"),

@@ -23,12 +23,14 @@ class PushPlan:
     """What a push uploads.
 
     Attributes:
+        folder: the checkpoint folder.
         repository: "ORG/NAME".
         files: the content or the path of each file, keyed by its path in the repository.
         card: the model card, the content of README.md.
         left_out: files of the checkpoint folder and artifacts that are not uploaded.
     """
 
+    folder: pathlib.Path
     repository: str
     files: dict[str, pathlib.Path | bytes]
     card: str
@@ -118,15 +120,7 @@ def push(
     check_target(revision, create_pr=create_pr)
     if dry_run:
         return Push(plan)
-    uploaded = upload_files(
-        plan.repository,
-        plan.files,
-        message=message or f"Push {pathlib.Path(folder).absolute().name} with bert-keras",
-        private=private,
-        revision=revision,
-        create_pr=create_pr,
-    )
-    return Push(plan, uploaded.url, uploaded.commit, uploaded.kept)
+    return upload_plan(plan, message=message, private=private, revision=revision, create_pr=create_pr)
 
 
 def plan_push(
@@ -152,7 +146,27 @@ def plan_push(
     _check_card(card)
     files = {**found.pushed, **beside.files, CARD: card.encode("utf-8")}
     left_out = found.left_out + [f"{artifacts}/{name}" for name in beside.left_out]
-    return PushPlan(repository, dict(sorted(files.items())), card, left_out)
+    return PushPlan(pathlib.Path(folder), repository, dict(sorted(files.items())), card, left_out)
+
+
+def upload_plan(
+    plan: PushPlan,
+    *,
+    message: str | None = None,
+    private: bool = False,
+    revision: str | None = None,
+    create_pr: bool = False,
+) -> Push:
+    """Upload what a plan lists, in one commit; the arguments are those of `push`, after `check_target`."""
+    uploaded = upload_files(
+        plan.repository,
+        plan.files,
+        message=message or f"Push {plan.folder.absolute().name} with bert-keras",
+        private=private,
+        revision=revision,
+        create_pr=create_pr,
+    )
+    return Push(plan, uploaded.url, uploaded.commit, uploaded.kept)
 
 
 def check_target(revision: str | None, *, create_pr: bool) -> None:

@@ -12,7 +12,7 @@ import pytest
 from bert_keras.cli.console import report
 from bert_keras.cli.console.terminal import escaped_warnings, print_line
 from bert_keras.cli.main import main
-from bert_keras.display.json_log import VARIABLE, find_log_format, is_json, log_in_format
+from bert_keras.display.json_log import VARIABLE, find_log_format, format_event, is_json, log_in_format
 from bert_keras.errors import InputError
 from bert_keras.training.tracking.fit_progress import FitProgress
 
@@ -109,6 +109,18 @@ def test_child_processes_use_json_too_and_their_events_are_passed_on(capfd):
     first, second = read_events(capfd.readouterr().err)
     assert first == second
     assert (first["event"], first["command"], first["exit_status"]) == ("error", "plan", 2)
+
+
+def test_text_around_an_event_is_kept(capsys):
+    event = format_event("scores", "done")
+    with log_in_format("json"):
+        sys.stderr.write(f"Downloading ...\n10%\r\n\n{event}\n{event}\n\n{event}\nlast line\n")
+        sys.stderr.write(f"\n{event}\n")
+    printed = capsys.readouterr().err
+    events = [(one["event"], one["message"]) for one in read_events(printed)]
+    scores = ("scores", "done")
+    assert events == [("output", "Downloading ...\n10%"), scores, scores, scores, ("output", "last line"), scores]
+    assert printed.splitlines().count(event) == 4
 
 
 def test_the_stream_and_the_environment_are_restored(monkeypatch):

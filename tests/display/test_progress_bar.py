@@ -111,6 +111,16 @@ def test_log_lines_name_the_unit_and_have_rate_and_eta_only_where_they_are_usefu
     assert ["ETA" in line for line in lines] == [False, has_rate, False]
 
 
+def test_a_bar_that_restarts_prints_ten_lines_again(capsys):
+    with ProgressBar("training", "steps") as bar:
+        for _ in range(2):
+            for done in range(1, 41):
+                bar.update(done, 40)
+            bar.restart()
+    counts = [line.split()[1] for line in capsys.readouterr().err.splitlines()]
+    assert counts == [f"{done}/40" for done in range(4, 41, 4)] * 2
+
+
 @pytest.mark.parametrize("total", [1, None])
 def test_one_unit_is_named_in_the_singular(total, capsys):
     with ProgressBar("predicting", "examples") as bar:

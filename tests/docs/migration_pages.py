@@ -4,6 +4,7 @@ No imports beyond the standard library and NumPy: `record_migration.py` runs thi
 """
 
 import hashlib
+import math
 import os
 import pathlib
 import re
@@ -108,7 +109,7 @@ def to_plain(value: object) -> object:
 
 
 def find_difference(left: object, right: object, place: str = "value") -> tuple[float, str]:
-    """Return the largest difference of two plain values and its place; infinity if they have another form."""
+    """Return the largest difference of two plain values and its place; infinity if they have another form or a NaN."""
     if isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
         pairs = [(left[name], right[name], f"{place}[{name!r}]") for name in left]
     elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
@@ -116,7 +117,8 @@ def find_difference(left: object, right: object, place: str = "value") -> tuple[
             (one, other, f"{place}[{number}]") for number, (one, other) in enumerate(zip(left, right, strict=True))
         ]
     elif isinstance(left, int | float) and isinstance(right, int | float):
-        return abs(left - right), place
+        difference = abs(left - right)
+        return (float("inf") if math.isnan(difference) else difference), place  # `max` would ignore a NaN
     else:
         return (0.0 if left == right else float("inf")), f"{place}: {left!r:.80} and {right!r:.80}"
     return max((find_difference(*pair) for pair in pairs), default=(0.0, place))

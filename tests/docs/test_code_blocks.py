@@ -128,7 +128,7 @@ def test_python_json_and_toml_blocks_can_be_parsed():
                 compile(block.code, str(block), "exec")
             elif block.language in PARSERS and not block.is_output:
                 PARSERS[block.language](block.code)
-        except ValueError as error:
+        except (SyntaxError, ValueError) as error:
             raise AssertionError(f"{block}: {error}") from error
 
 

@@ -1,7 +1,7 @@
 """The pages that are made from the code, and the navigation."""
 
 import ast
-import pathlib
+import os
 import subprocess
 import sys
 
@@ -147,6 +147,16 @@ def test_choices_and_defaults_of_an_option_are_shown():
     assert "--labelled-pieces" not in cli_reference.make_pages()["reference/cli/finetune.md"]  # a hidden alias
 
 
+@pytest.mark.parametrize("columns", [None, "40"])
+def test_pages_do_not_depend_on_the_width_of_the_terminal_and_leave_it_alone(columns, monkeypatch):
+    expected = cli_reference.make_pages()
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns is not None:
+        monkeypatch.setenv("COLUMNS", columns)
+    assert cli_reference.make_pages() == expected
+    assert os.environ.get("COLUMNS") == columns
+
+
 def test_every_public_name_is_in_one_topic():
     listed = [name for *_, names in api_reference.find_topics() for name in names]
     assert sorted(listed) == sorted(bk._PUBLIC_NAMES)
@@ -229,8 +239,7 @@ def test_the_outputs_of_a_notebook_are_on_its_page(tmp_path):
     assert f"![Picture that the code above draws]({name.removeprefix('notebooks/')})" in text
 
 
-def test_the_site_is_not_shipped_and_needs_no_tensorflow_for_its_pages():
-    assert not [path for path in pathlib.Path(bk.__file__).parent.rglob("*") if "_site" in path.parts]
+def test_the_pages_of_the_commands_need_no_tensorflow():
     code = "import sys, cli_reference, error_reference, api_reference; cli_reference.make_pages(); "
     code += "sys.exit('tensorflow' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY / "docs/_site", capture_output=True, text=True)

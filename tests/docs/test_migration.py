@@ -67,6 +67,7 @@ def test_a_difference_is_found_with_its_place():
     assert find_difference(same, {"a": [1.0, 2.5], "b": "x"}) == (0.5, "value['a'][1]")
     assert find_difference(same, {"a": [1.0, 2.0], "b": "y"})[0] == float("inf")
     assert find_difference(same, {"a": [1.0], "b": "x"})[0] == float("inf")
+    assert find_difference([1.0, 2.0, 3.0], [1.0, float("nan"), 3.0]) == (float("inf"), "value[1]")
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import pathlib
 import re
 
@@ -121,6 +122,53 @@ def test_a_setting_of_a_notebook_can_be_changed():
     assert any(re.search(r"^EPOCHS = 1$", cell.source, re.MULTILINE) for cell in notebook.cells)
     with pytest.raises(ValueError, match=r"search.py has no setting EPOCH; expected a line `EPOCH = ...`"):
         run_notebooks.read_notebook("search", {"EPOCH": "1"})
+
+
+def test_the_value_of_a_setting_is_no_pattern():
+    notebook = run_notebooks.read_notebook("search", {"EPOCHS": r"r'\d\n\1'"})
+    assert any(r"EPOCHS = r'\d\n\1'" in cell.source.splitlines() for cell in notebook.cells)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--set", "EPOCHS=1"],
+            "--set would change the published notebooks: choose another folder with --out",
+        ),
+        (["--set", "EPOCHS=1", "--out", str(PUBLISHED)], "choose another folder with --out"),
+        (["--set", "EPOCHS", "--out", "new"], "--set is 'EPOCHS'; expected NAME=VALUE: add the value"),
+        (["--set", "EPOCH=1", "--out", "new"], "search.py has no setting EPOCH; expected a line `EPOCH = ...`"),
+    ],
+)
+def test_wrong_settings_are_reported_before_a_notebook_runs(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        run_notebooks.parse_arguments(["search", *words])
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_settings_of_the_command_line_become_a_dict(tmp_path):
+    arguments = run_notebooks.parse_arguments(["search", "--out", str(tmp_path), "--set", "EPOCHS=1", "LENGTH=a=b"])
+    assert (arguments.names, arguments.set) == (["search"], {"EPOCHS": "1", "LENGTH": "a=b"})
+    assert run_notebooks.parse_arguments([]).names == NAMES
+
+
+def test_private_texts_are_listed_also_for_a_user_without_a_name(monkeypatch):
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", "/home/mallory")
+    monkeypatch.setenv("USER", "mallory")
+    assert {"/tmp/folder", "/home/mallory/", "/mallory/", "mallory@"} <= set(
+        run_notebooks.list_private_texts("/tmp/folder")
+    )
+    monkeypatch.delenv("USER")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)  # a number that no system gives to a user
+    texts = run_notebooks.list_private_texts("/tmp/folder")
+    assert "/tmp/folder" in texts
+    assert not [text for text in texts if "mallory" in text]
 
 
 def test_outputs_that_cannot_be_published_are_reported():

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 from bert_keras.doctor.examination import examine_path
 from bert_keras.files import write_checksums
-from tests.checkpoints.tiny_folders import SIZES, WORDS, write_classifier, write_embedder
+from tests.checkpoints.tiny_folders import SIZES, WORDS, write_classifier, write_embedder, write_preset
 from tests.made_once import made_once
 
 FILES = ["config.json", "model.safetensors", "vocab.txt"]
@@ -126,6 +126,19 @@ def test_a_sound_checkpoint_has_no_fault(folder, tmp_path):
     [section] = examine_path(write_embedder(tmp_path / "sentences"))
     assert {item.mark for item in section.items} <= {"ok", "note"}, section.items
     assert section.items[0].text.startswith("sentence-transformers folder, BertEmbedder")
+
+
+@pytest.mark.parametrize(("vocabulary", "mark"), [("[PAD]\n[PAD]\n", "FAULT"), (None, "note")])
+def test_a_tokenizer_that_cannot_be_read_is_reported_once(vocabulary, mark, tmp_path, monkeypatch):
+    path = write_preset(tmp_path / "preset") / "assets/tokenizer/vocabulary.txt"
+    if vocabulary is not None:
+        path.parent.mkdir(parents=True)
+        path.write_text(vocabulary)
+    (tmp_path / "tensorflow").mkdir()
+    (tmp_path / "tensorflow/__init__.py").write_text("raise ImportError('not needed here')")
+    monkeypatch.syspath_prepend(tmp_path)
+    [section] = examine_path(tmp_path / "preset")
+    assert [item.mark for item in section.items if item.name == "tokenizer"] == [mark], section.items
 
 
 @pytest.mark.slow

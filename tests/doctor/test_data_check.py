@@ -15,6 +15,9 @@ from tests.made_once import made_once
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"the cat sat a dog ran .".split()]
 SHARD = "train-00000.tfrecord"
+QUESTION = '{"id": "1", "question": "who?", "context": "a cat", "answers": {"text": ["cat"], "answer_start": [1]}}'
+QA = '{"id": "1", "question": "who?", "answers": [{"text": "cat", "answer_start": 1}]}'
+SQUAD = f'{{"data": [{{"title": "t", "paragraphs": [{{"context": "a cat", "qas": [{QA}]}}]}}]}}'
 
 
 @pytest.fixture
@@ -114,6 +117,14 @@ def test_a_vocabulary_file_is_checked(tmp_path, find_faults):
             '[{"id": "1", "question": "who?", "context": "a cat", "answers": {"text": ["cat"], "answer_start": [2]}}]',
             "1, 0 without an answer, for --task answer",
         ),
+        ("a.jsonl", '{"words": ["a", "cat"], "tags": ["O", "B-PET"]}\n', "1 with 2 words, for finetune --task tag"),
+        (
+            "a.jsonl",
+            '{"text": "a cat", "entities": [{"start": 2, "end": 5, "label": "PET"}]}\n',
+            "1 with 2 words, for finetune --task tag",
+        ),
+        ("a.jsonl", '{"question": "who?", "context": "a cat", "label": "animal"}\n', "1, all readable"),
+        ("a.jsonl", '{"text": "a cat", "tokens": 2, "tags": ["x"], "label": "animal"}\n', "1, all readable"),
     ],
 )
 def test_examples_of_a_data_file_are_counted(name, content, text, tmp_path):
@@ -129,6 +140,15 @@ def test_examples_of_a_data_file_are_counted(name, content, text, tmp_path):
         ("a.csv", "text,label\nthe cat\na dog,dog\n", r"a\.csv, line 2: .* \| correct it, or skip .*--on-error skip"),
         ("a.jsonl", "{\n", r"a\.jsonl, line 1: "),
         ("a.conll", "the O\ncat\n", r"a\.conll, line 2: "),
+        ("a.json", SQUAD, r"a\.json, data\[0\]\.paragraphs.* is 'cat' at character 1, where .*: correct answer_start"),
+        ("a.jsonl", QUESTION, r"a\.jsonl, line 1, question '1': answers\[0\] is 'cat' at character 1, where"),
+        ("a.json", '{"text": ["a cat"], "label": ["cat"]}', r"is a JSON object; expected a list of objects"),
+        ("a.json", '{"data": ', r"a\.json: not JSON"),
+        (
+            "a.jsonl",
+            '{"words": ["a", "cat"], "tags": ["O"]}\n',
+            r"line 1: there are 2 words and 1 tag; expected one tag",
+        ),
         ("a.csv", "text,label\n", r"has no examples \| name another file"),
     ],
 )

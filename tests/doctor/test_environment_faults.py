@@ -114,6 +114,15 @@ def test_a_backend_in_keras_json_is_found(make_environment, tmp_path, monkeypatc
     assert item.mark == "ok"
 
 
+def test_only_the_given_variables_are_checked(make_environment, monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    [item] = check_conflicts(make_environment()).items
+    assert item.mark == "ok"
+    monkeypatch.delenv("KERAS_BACKEND")
+    [fault] = check_conflicts(make_environment({"KERAS_BACKEND": "torch"})).items
+    assert fault.text.startswith("KERAS_BACKEND is 'torch'; expected tensorflow or jax")
+
+
 @pytest.mark.parametrize("content", [None, "{", "[]"])
 def test_keras_json_that_keras_ignores_is_ignored(content, tmp_path):
     if content is not None:

@@ -64,6 +64,17 @@ def test_the_memory_limit_of_a_container_counts(limit, usage, tmp_path):
     assert get_machine_memory(tmp_path) > 300_000_000
 
 
+@pytest.mark.parametrize(
+    ("available", "mark", "text"),
+    [(0, "note", "8.0 GB, 0.0 GB available: expected"), (3e9, "ok", "8.0 GB, 3.0 GB avail"), (None, "ok", "8.0 GB")],
+)
+def test_a_machine_without_free_memory_is_noted(available, mark, text):
+    section = Section("Machine")
+    machine.check_memory(section, 8_000_000_000, available)
+    [item] = section.items
+    assert (item.mark, item.text[: len(text)]) == (mark, text)
+
+
 def test_gpus_are_listed_by_the_driver(tmp_path, monkeypatch):
     information = tmp_path / "gpus/0000:01:00.0/information"
     information.parent.mkdir(parents=True)

@@ -12,6 +12,8 @@ CRASHES = {
     "raise ImportError('libcudart.so.99: cannot open shared object file')": "ImportError: libcudart.so.99: cannot open",
     "import os; os.kill(os.getpid(), 11)": "crashed: signal 11 ended the process",
     "import os; os._exit(3)": "ended with status 3",
+    # a full disk: an incomplete line of the report
+    "import os, sys; os.write(os.open(sys.argv[1], os.O_WRONLY), b'{\"sta'); os._exit(4)": "ended with status 4",
     "import time; time.sleep(60)": "took more than 2 s and was ended",
 }
 

@@ -1,5 +1,6 @@
 """Errors of huggingface_hub and of its HTTP library become one sentence, and no message contains a token."""
 
+import errno
 import pickle
 
 import pytest
@@ -37,6 +38,28 @@ def test_our_own_errors_and_interrupts_pass():
         raise InputError("ours")
     with pytest.raises(KeyboardInterrupt), one_sentence_errors("me/model"):
         raise KeyboardInterrupt
+
+
+def test_a_full_disk_is_reported_and_not_blamed_on_the_hub():
+    with pytest.raises(InputError) as caught, one_sentence_errors("me/model", TOKEN):
+        raise RuntimeError("the download failed") from OSError(errno.ENOSPC, "No space left on device")  # has no path
+    assert str(caught.value).startswith(
+        "me/model: a file in the cache cannot be read or written (No space left on device); expected a readable file, "
+        "and free disk space in the cache: correct it, or set HF_HOME to another folder"
+    )
+
+
+def test_a_file_that_cannot_be_read_is_named_without_the_token(tmp_path, monkeypatch):
+    hub = open_hub("the test")
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    monkeypatch.setattr(hub.constants, "HF_TOKEN_PATH", str(tmp_path))  # a folder; the tests may run as root
+    with pytest.raises(
+        InputError, match=rf"^reading the token: {tmp_path} cannot be read or written \(Is a directory\)"
+    ):
+        find_token(hub)
+    with pytest.raises(InputError) as caught, one_sentence_errors("me/model", TOKEN):
+        (tmp_path / TOKEN).read_text()
+    assert f"{tmp_path}/*** cannot be read or written (No such file or directory)" in str(caught.value)
 
 
 def test_a_long_message_is_one_short_line():

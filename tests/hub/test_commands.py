@@ -28,15 +28,51 @@ print(json.dumps([
     bk.plan(name, quick=True).num_parameters > 0,
 ]))
 """
+ENGINES = """
+import argparse, json, pathlib
+from bert_keras.cli.commands import serve
+from bert_keras.cli.predictions.prediction_model import PredictionModel
+
+def list_weights(folder):
+    return sorted(path.name for path in folder.rglob("*") if path.suffix in (".onnx", ".safetensors"))
+
+def find(number, engine, quantized=False):
+    arguments = argparse.Namespace(engine=engine, quantized=quantized)
+    return list_weights(serve._find_folder(f"hf://me/onnx{number}", arguments))
+
+predicting = PredictionModel.read(argparse.Namespace(model="hf://me/onnx0", engine="onnxruntime"))
+print(json.dumps({
+    "predict onnxruntime": list_weights(predicting.artifact.path.parent.parent),
+    "serve onnxruntime": find(1, "onnxruntime"),
+    "serve --quantized": find(2, None, quantized=True),
+    "serve keras": find(3, "keras"),
+    "serve tensorflow": find(4, "tensorflow"),
+}))
+"""
 
 
 @pytest.fixture
 def environment(tmp_path):
-    """The environment of processes that find a classifier on the Hub."""
+    """The environment of processes that find a classifier on the Hub, and copies of it with ONNX files."""
     folder = write_classifier(tmp_path / "classifier")
     with HubServer() as hub:
-        hub.repositories["me/classifier"] = Repository({path.name: path.read_bytes() for path in folder.iterdir()})
+        files = {path.name: path.read_bytes() for path in folder.iterdir()}
+        hub.repositories["me/classifier"] = Repository(files)
+        onnx = {f"onnx/{name}.onnx": b"" for name in ("model", "model_quantized", "model_q4", "model_fp16")}
+        hub.repositories |= {f"me/onnx{number}": Repository({**files, **onnx}) for number in range(5)}
         yield {**os.environ, **hub.environment(tmp_path / "home"), "PYTHONPATH": str(ROOT)}
+
+
+def test_an_engine_downloads_only_the_onnx_file_that_it_runs(environment):
+    done = subprocess.run([sys.executable, "-c", ENGINES], env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout) == {
+        "predict onnxruntime": ["model.onnx"],
+        "serve onnxruntime": ["model.onnx"],
+        "serve --quantized": ["model_quantized.onnx"],
+        "serve keras": ["model.safetensors"],
+        "serve tensorflow": [],
+    }
 
 
 def run_command(*arguments, environment, cwd):

@@ -14,7 +14,7 @@ import bert_keras as bk
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.hub import downloading
-from bert_keras.hub.downloading import choose_files
+from bert_keras.hub.downloading import ONNX_FLOAT32, ONNX_INT8, choose_files
 from bert_keras.hub.names import parse_hub_name
 from tests.checkpoints.tiny_folders import write_classifier
 from tests.hub.hub_server import TOKEN, HubServer, Repository
@@ -101,7 +101,25 @@ def test_a_tokenizer_is_chosen_without_weights_and_onnx_only_on_request():
     name, small = parse_hub_name("hf://me/model"), ["config.json", "vocab.txt"]
     files = [*small, "model.safetensors", "onnx/model.onnx"]
     assert choose_files(name, files, with_weights=False) == small
-    assert choose_files(name, files, with_weights=False, with_onnx=True) == [*small, "onnx/model.onnx"]
+    assert choose_files(name, files, with_weights=False, onnx=ONNX_FLOAT32) == [*small, "onnx/model.onnx"]
+
+
+def test_one_onnx_file_is_chosen_with_the_files_of_its_weights():
+    data = ["onnx/model.onnx_data", "onnx/model.onnx_data_1", "onnx/model_quantized.onnx_data", "onnx/model_fp16.onnx"]
+    files = ["config.json", "onnx/model.onnx", "onnx/model_quantized.onnx", "onnx/model_q4.onnx", *data]
+
+    def choose(wanted, files=files):
+        return choose_files(parse_hub_name("hf://me/model"), files, with_weights=False, onnx=wanted)[1:]
+
+    assert choose(ONNX_FLOAT32) == ["onnx/model.onnx", "onnx/model.onnx_data", "onnx/model.onnx_data_1"]
+    assert choose(ONNX_INT8) == ["onnx/model_quantized.onnx", "onnx/model_quantized.onnx_data"]
+    assert choose(ONNX_FLOAT32, [*files, "model.onnx", "model.onnx.data"]) == ["model.onnx", "model.onnx.data"]
+    with pytest.raises(
+        InputError, match=r"has only the ONNX files onnx/model\.onnx; expected onnx/model_quantized\.onnx"
+    ):
+        choose(ONNX_INT8, files[:2])
+    with pytest.raises(InputError, match=r"has no ONNX file; expected onnx/model\.onnx: push it with --artifacts"):
+        choose(ONNX_FLOAT32, ["config.json", "model.safetensors"])
 
 
 @pytest.mark.parametrize(
@@ -138,6 +156,33 @@ def test_a_model_is_downloaded_once_without_other_files_and_then_read_offline(hu
     np.testing.assert_array_equal(loaded["logits"], original["logits"])
     assert bk.load_tokenizer(name).vocabulary == bk.load_tokenizer(folder).vocabulary
     assert bk.Predictor.from_checkpoint(name)(["a b"]) == bk.Predictor.from_checkpoint(folder)(["a b"])
+
+
+def test_a_subfolder_and_a_branch_with_a_slash_are_read_offline_if_their_weights_are_in_the_cache(
+    hub, folder, tmp_path
+):
+    files = read_files(folder)
+    hub.repositories["me/folders"], hub.repositories["me/half"] = repository, _ = Repository(), Repository(files)
+    repository.branches["feature/v2"] = []
+    inside = {f"sub/{name}": content for name, content in files.items()}
+    repository.commit("feature/v2", {"config.json": b"of another model", **inside}, "v2")
+    names = ["hf://me/folders@feature%2Fv2/sub", "tokenizer:hf://me/half"]
+    environment = hub.environment(tmp_path)
+    online = read_in_process(*names, **environment)
+    assert online[names[0]][1:] == [names[0], len(read_checkpoint(folder).weights)]
+    assert read_files(pathlib.Path(online[names[0]][0])) == files
+    found = read_in_process(*names, "hf://me/half", **{**environment, "HF_HUB_OFFLINE": "1"})
+    assert found.pop("hf://me/half").startswith("hf://me/half is only partly in the cache, and HF_HUB_OFFLINE is set; ")
+    assert found == online
+
+
+def test_a_cache_that_cannot_be_read_is_reported_and_not_blamed_on_the_hub(hub, folder, tmp_path):
+    hub.repositories["me/cached"] = Repository(read_files(folder))
+    (tmp_path / "hub/models--me--cached").mkdir(parents=True)
+    snapshots = tmp_path / "hub/models--me--cached/snapshots"
+    snapshots.write_text("")
+    found = read_in_process("hf://me/cached", **hub.environment(tmp_path))["hf://me/cached"]
+    assert found.startswith(f"hf://me/cached: {snapshots} cannot be read or written (Not a directory); expected")
 
 
 def test_errors_of_the_hub_are_one_sentence_without_the_token(hub, folder, tmp_path):

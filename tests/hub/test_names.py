@@ -18,6 +18,9 @@ from bert_keras.hub.names import check_repository, check_revision, is_hub_name, 
         ("hf://me/model@refs/pr/12", ("me/model", "refs/pr/12", "")),
         ("hf://me/model/a/b", ("me/model", None, "a/b")),
         ("hf://me/model@v2/a", ("me/model", "v2", "a")),
+        ("hf://me/model@feature%2Fv2.0", ("me/model", "feature/v2.0", "")),
+        ("hf://me/model@feature%2Fv2.0/a/b", ("me/model", "feature/v2.0", "a/b")),
+        ("hf://me/model@a%40b%25c+d", ("me/model", "a@b%c+d", "")),
     ],
 )
 def test_a_name_has_a_repository_a_revision_and_a_subfolder(name, parts):
@@ -27,6 +30,7 @@ def test_a_name_has_a_repository_a_revision_and_a_subfolder(name, parts):
 
 
 WRONG = ["", "me", "me/", "/model", "me/model@", "me/model@@v", "me//model", "me/mo del", "-me/model", "me/model/../x"]
+WRONG += [f"me/model@{revision}" for revision in ("..", "..%2F..%2Fx", "%2Fx", "a%2F", "a%2F%2Fb", "a%00", "a%20b")]
 WRONG += [
     "me/a--b",
     "me/model.git",

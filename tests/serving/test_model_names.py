@@ -25,6 +25,9 @@ def test_the_name_is_that_of_the_export(write, name, tmp_path):
     assert name_model(folder) == "out"
     write(folder, name)
     assert name_model(folder) == name
+    for artifact in ("onnx", "saved_model"):
+        assert name_model(folder / artifact) == name
+    assert name_model(folder / "another") == "another"
 
 
 def test_without_a_readable_file_the_name_is_that_of_the_folder(tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bert_keras.training.epoch_scores import EpochScores
-from bert_keras.training.training_log import TrainingLog
+from bert_keras.training.tracking.training_log import TrainingLog
 
 
 class Counter(keras.Model):

@@ -15,7 +15,7 @@ from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.pretraining import build_model, run_pretraining
 from bert_keras.training.tracking.tensorboard_log import TensorBoardLog
-from bert_keras.training.training_log import TrainingLog
+from bert_keras.training.tracking.training_log import TrainingLog
 
 ENOUGH = {"budget__steps": 300, "batches__batch_size": 16, "model__intermediate_dim": 64}  # to learn
 EVALUATED = [0, 120, 240, 300]  # the steps at which `trained` was evaluated

@@ -31,6 +31,7 @@ from bert_keras.cli.options.search_options import (
     describe_search,
     leave_out_searched,
     make_search,
+    make_space,
     print_trials,
 )
 from bert_keras.errors import InputError, MissingExtraError
@@ -65,13 +66,12 @@ def run(arguments: argparse.Namespace) -> None:
     from bert_keras.training.tracking.fit_progress import FitProgress
 
     described = _describe_task(data) | _describe_training(settings, data.task, strategy)
-    described = leave_out_searched(described, arguments)
+    space = make_space(arguments, settings, checkpoint, data, strategy.num_replicas_in_sync)
+    described = leave_out_searched(described, settings, space)
     names = {"checkpoint": arguments.checkpoint, "out": arguments.out}
     names |= {} if arguments.config is None else {"config": arguments.config}
     names |= _describe_files(arguments, data, str)
-    names |= describe_search(arguments, settings, checkpoint, data, strategy.num_replicas_in_sync)
-    backups = {"backups": training_options.format_backups(arguments)}
-    print_settings("finetune", names | described | backups)
+    print_settings("finetune", names | described | describe_search(arguments, space))
     print_warnings(data.warnings)
     with FitProgress(None) as progress:
         tuned = finetune(
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _print_result(arguments: argparse.Namespace, tuned: FineTuned) -> None:
-    from bert_keras.training.finetuning_to_folder import collect_metrics, describe_epoch
+    from bert_keras.training.finetuned_folder import collect_metrics, describe_epoch
 
     data = tuned.data
     print_trials(tuned)

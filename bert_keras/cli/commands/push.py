@@ -47,26 +47,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from bert_keras.export.pushing.pushed_card import CardOptions
-    from bert_keras.export.pushing.pushing import Push, check_target, plan_push, push
+    from bert_keras.export.pushing.pushing import Push, check_target, plan_push, upload_plan
     from bert_keras.hub.uploading import check_can_upload
 
     if not arguments.dry_run:
         check_can_upload("push")
-    card = {
-        "license": arguments.license,
-        "base_model": arguments.base_model,
-        "datasets": arguments.dataset or [],
-        "languages": arguments.language or [],
-    }
+    card = CardOptions(arguments.license, arguments.base_model, arguments.dataset or [], arguments.language or [])
     contents = {"artifacts": arguments.artifacts, "with_saved_model": arguments.saved_model}
     check_target(arguments.revision, create_pr=arguments.create_pr)
-    plan = plan_push(arguments.folder, arguments.repository, CardOptions(**card), **contents)
+    plan = plan_push(arguments.folder, arguments.repository, card, **contents)
     print_settings("push", _describe_settings(arguments, plan))
     if arguments.dry_run:
         _print(arguments, Push(plan))
         return
     target = {"private": arguments.private, "revision": arguments.revision, "create_pr": arguments.create_pr}
-    _print(arguments, push(arguments.folder, plan.repository, message=arguments.message, **target, **contents, **card))
+    _print(arguments, upload_plan(plan, message=arguments.message, **target))
 
 
 def _describe_settings(arguments: argparse.Namespace, plan: PushPlan) -> dict[str, object]:

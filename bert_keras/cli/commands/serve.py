@@ -33,7 +33,7 @@ from bert_keras.cli.options.model_folder import parse_model_path
 from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.extras import is_installed
 from bert_keras.files import format_json
-from bert_keras.hub.downloading import download_folder
+from bert_keras.hub.downloading import ONNX_FLOAT32, ONNX_INT8, download_folder
 from bert_keras.hub.names import is_hub_name, parse_hub_name
 
 if TYPE_CHECKING:
@@ -164,7 +164,9 @@ def _find_folder(given: pathlib.Path | str, arguments: argparse.Namespace) -> pa
     """Return the folder of a model after checking that it exists; a model of the Hub is downloaded."""
     if is_hub_name(given):
         runs_onnx = arguments.quantized or arguments.engine in ("onnxruntime", "openvino")
-        return download_folder(str(given), with_weights=not runs_onnx, with_onnx=runs_onnx, report=print_line)
+        onnx = (ONNX_INT8 if arguments.quantized else ONNX_FLOAT32) if runs_onnx else None
+        with_weights = not runs_onnx and arguments.engine != "tensorflow"
+        return download_folder(str(given), with_weights=with_weights, onnx=onnx, report=print_line)
     check_exists(pathlib.Path(given), "a folder that export wrote")
     return pathlib.Path(given)
 

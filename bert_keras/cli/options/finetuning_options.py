@@ -91,17 +91,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     task_options.add_on_error(parser)
     parser.set_defaults(on_error=None)
+    _add_settings(parser)
+    training_options.add_training_options(parser)
+    task_options.add_file_options(parser)
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    """Declare the options for the settings of the training, as a group of the help."""
     training = parser.add_argument_group("training")
     for flag, field, kind, text in _FLAGS:
-        default = _DEFAULTS[field]
-        note = (
-            ""
-            if default is None
-            else f" (default {default:g})"
-            if isinstance(default, float)
-            else f" (default {default})"
-        )
-        add_option(training, flag, kind, text + note, dest=field)
+        add_option(training, flag, kind, text + _format_default(_DEFAULTS[field]), dest=field)
     kept = training.add_mutually_exclusive_group()
     kept.add_argument(
         "--keep-last",
@@ -116,13 +115,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const=True,
         help="write the best epoch; the default unless --config differs",
     )
-    text = (
+    add_option(
+        training,
+        "--search",
+        positive_integer,
         "train N times with different learning rates, batch sizes and regularization, stop the worse half early, and "
+        "write the best model; options that are given are not varied",
     )
-    text += "write the best model; options that are given are not varied"
-    add_option(training, "--search", positive_integer, text)
-    training_options.add_training_options(parser)
-    task_options.add_file_options(parser)
+
+
+def _format_default(value: object) -> str:
+    if value is None:
+        return ""
+    return f" (default {value:g})" if isinstance(value, float) else f" (default {value})"
 
 
 def apply_config(arguments: argparse.Namespace) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bert_keras.cli.console.report import print_table
+from bert_keras.cli.options.training_options import format_backups
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.option_spelling import spell_flag
+from bert_keras.publishing import get_companion_folder
 from bert_keras.training.search.trials import check_search_installed, format_trials
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from bert_keras.tasks.examples.training_data import TrainingData
     from bert_keras.training.config.finetuning_settings import FineTuning
     from bert_keras.training.finetuning import FineTuned
+    from bert_keras.training.search.search_space import SearchSpace
     from bert_keras.training.search.searched_finetuning import Search
     from bert_keras.training.search.trials import TrialResult
     from bert_keras.training.tracking.fit_progress import FitProgress
@@ -27,6 +30,7 @@ _LINES = {
     "weight_decay": "weight decay",
     "layer_decay": "layer decay",
 }
+_WARMUP = "warmup_ratio"  # part of the line of the learning rate
 
 
 def check_search(arguments: argparse.Namespace) -> None:
@@ -35,6 +39,10 @@ def check_search(arguments: argparse.Namespace) -> None:
     Raises:
         InputError: Optuna is missing, several workers were asked for, or an interrupted search would be forgotten.
     """
+    from bert_keras.training.search.searched_finetuning import check_no_trials
+
+    found = {"resume": arguments.resume, "overwrite": arguments.overwrite, "spell": spell_flag}
+    check_no_trials(arguments.out, has_search=arguments.search is not None, **found)
     if arguments.search is None:
         return
     check_search_installed()
@@ -43,37 +51,49 @@ def check_search(arguments: argparse.Namespace) -> None:
             "--search runs on one machine, and several workers were asked for; expected --strategy one-device, "
             "mirrored or tpu: search without --workers, then train with the settings of the best trial"
         )
-    from bert_keras.training.search.searched_finetuning import check_no_trials
-
-    check_no_trials(arguments.out, resume=arguments.resume, overwrite=arguments.overwrite, spell=spell_flag)
 
 
-def describe_search(
+def make_space(
     arguments: argparse.Namespace,
     settings: FineTuning,
     checkpoint: Checkpoint,
     data: TrainingData,
     num_replicas: int,
-) -> dict[str, object]:
-    """Return the number of trials and the ranges, to print.
+) -> SearchSpace | None:
+    """Return what `--search` varies; None without the option.
 
     Raises:
         InputError: there is nothing to vary.
     """
     if arguments.search is None:
-        return {}
+        return None
     from bert_keras.training.search.searched_finetuning import make_space_for_data
 
-    space = make_space_for_data(settings, arguments.given_settings, checkpoint, data, num_replicas)
-    return {"search": f"{arguments.search} trials; {space.describe()}"}
+    return make_space_for_data(settings, arguments.given_settings, checkpoint, data, num_replicas)
 
 
-def leave_out_searched(described: Mapping[str, object], arguments: argparse.Namespace) -> dict[str, object]:
+def describe_search(arguments: argparse.Namespace, space: SearchSpace | None) -> dict[str, object]:
+    """Return the number of trials and the ranges, and where trials are recorded, to print."""
+    if space is None:
+        return {"backups": format_backups(arguments)}
+    trials = f"each finished trial, in {get_companion_folder(arguments.out, 'search')}"
+    return {"search": f"{arguments.search} trials; {space.describe()}", "backups": trials}
+
+
+def leave_out_searched(
+    described: Mapping[str, object], settings: FineTuning, space: SearchSpace | None
+) -> dict[str, object]:
     """Return the printed settings without those that a search varies: each trial has its own."""
-    if arguments.search is None:
+    if space is None:
         return dict(described)
-    varied = {line for name, line in _LINES.items() if name not in arguments.given_settings}
-    return {line: value for line, value in described.items() if line not in varied}
+    lines = {_LINES[name] for name in space.varied if name in _LINES}
+    shown = {line: value for line, value in described.items() if line not in lines}
+    rate = _LINES["learning_rate"]
+    if rate in shown and _WARMUP in space.varied:
+        shown[rate] = f"{settings.learning_rate:g}"
+    if rate in lines and _WARMUP not in space.varied:
+        shown["warm-up"] = f"{settings.warmup_ratio:.0%}"
+    return shown
 
 
 def make_search(arguments: argparse.Namespace, progress: FitProgress) -> Search | None:
@@ -86,6 +106,7 @@ def make_search(arguments: argparse.Namespace, progress: FitProgress) -> Search 
         score = "no score" if trial.score is None else f"{trial.score:.4g}"
         text = f"trial {trial.number} of {arguments.search}: {score}, {trial.outcome}, {trial.describe()}"
         progress.print(text, event="trial", trial=trial.number, score=trial.score, outcome=trial.outcome)
+        progress.restart()
 
     return Search(arguments.search, arguments.given_settings, print_trial)
 

@@ -12,7 +12,7 @@ from bert_keras.cli.console.terminal import print_line
 from bert_keras.cli.options import task_options
 from bert_keras.cli.options.model_folder import read_model
 from bert_keras.errors import InputError
-from bert_keras.hub.downloading import download_folder
+from bert_keras.hub.downloading import ONNX_FLOAT32, download_folder
 from bert_keras.hub.names import is_hub_name
 from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.tasks.engines.cores import count_cores
@@ -47,7 +47,8 @@ class PredictionModel(NamedTuple):
 
         path = arguments.model
         if is_hub_name(path) and arguments.engine is not None:
-            path = download_folder(path, with_weights=False, with_onnx=True, report=print_line)
+            onnx = None if arguments.engine == "tensorflow" else ONNX_FLOAT32
+            path = download_folder(path, with_weights=False, onnx=onnx, report=print_line)
         if not is_hub_name(path) and path.exists() and (arguments.engine is not None or is_artifact(path)):
             artifact = find_artifact(path, arguments.engine)
             check_has_vocabulary(artifact.description)

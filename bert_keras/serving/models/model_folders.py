@@ -54,12 +54,15 @@ def find_versions(folder: pathlib.Path, engine: str | None = None, *, quantized:
 def name_model(folder: pathlib.Path) -> str:
     """Return the name under which a folder is served.
 
-    It is the name given to the export, as in `serving/models.config` or `deploy/triton/`, or the folder's own name.
+    It is the name given to the export, as in `serving/models.config` or `deploy/triton/`, also for the folders `onnx/`
+    and `saved_model/` in it; or else the folder's own name.
     """
-    for pattern, suffix in (("serving/models.config", ""), ("deploy/triton/*_ids/config.pbtxt", "_ids")):
-        for config in filter(pathlib.Path.is_file, folder.glob(pattern)):
-            if found := _NAME_IN_CONFIG.search(config.read_text(encoding="utf-8", errors="replace")):
-                return found[1].removesuffix(suffix)
+    places = [folder, folder.parent] if folder.name in ("onnx", "saved_model") else [folder]
+    for place in places:
+        for pattern, suffix in (("serving/models.config", ""), ("deploy/triton/*_ids/config.pbtxt", "_ids")):
+            for config in filter(pathlib.Path.is_file, place.glob(pattern)):
+                if found := _NAME_IN_CONFIG.search(config.read_text(encoding="utf-8", errors="replace")):
+                    return found[1].removesuffix(suffix)
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", folder.resolve().name).strip("-_.") or "bert"
 
 

@@ -41,6 +41,11 @@ class SearchSpace:
     rates: tuple[float, float] | None
     choices: Mapping[str, tuple]
 
+    @property
+    def varied(self) -> list[str]:
+        """The names of the settings that differ between trials."""
+        return [*self.choices, *([] if self.rates is None else ["learning_rate"])]
+
     def suggest(self, trial: Suggester) -> FineTuning:
         """Return the settings of a trial."""
         values = {name: trial.suggest_categorical(name, choices) for name, choices in self.choices.items()}

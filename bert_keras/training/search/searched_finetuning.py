@@ -18,8 +18,9 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.option_spelling import Spell
 from bert_keras.publishing import get_companion_folder
 from bert_keras.training.config.finetuning_settings import FineTuning
+from bert_keras.training.output_folder import get_backup_folder
 from bert_keras.training.search.search_space import SearchSpace, make_search_space
-from bert_keras.training.search.trials import TrialResult, check_search_installed, format_setting, has_trials
+from bert_keras.training.search.trials import RANGES, TrialResult, check_search_installed, format_setting, has_trials
 
 if TYPE_CHECKING:
     import keras
@@ -55,17 +56,28 @@ def get_search_folder(out: str | os.PathLike) -> pathlib.Path:
     return get_companion_folder(out, "search").absolute()
 
 
-def check_no_trials(out: str | os.PathLike, *, resume: bool, overwrite: bool, spell: Spell) -> None:
+def check_no_trials(out: str | os.PathLike, *, has_search: bool, resume: bool, overwrite: bool, spell: Spell) -> None:
     """Check that the trials of an interrupted search are resumed or overwritten, not forgotten.
 
     Raises:
-        InputError: there are trials, and neither `resume` nor `overwrite` is set.
+        InputError: there are trials, and neither `resume` nor `overwrite` is set; or `resume` is set for a search, and
+            what was interrupted is a training without one, or the other way round.
     """
-    folder = get_search_folder(out)
+    folder, backups = get_search_folder(out), get_backup_folder(out)
     if has_trials(folder) and not resume and not overwrite:
         raise InputError(
-            f"a search for {out} was interrupted, and its trials are in {folder}: continue with "
+            f"a search for {out} was interrupted, and its trials are in {folder}: continue with {spell('search')} and "
             f"{spell('resume', True)}, or start over with {spell('overwrite', True)}"
+        )
+    if resume and not has_search and has_trials(folder):
+        raise InputError(
+            f"what was interrupted for {out} is a search, and its trials are in {folder}: continue with "
+            f"{spell('search')} and {spell('resume', True)}, or start over with {spell('overwrite', True)} alone"
+        )
+    if resume and has_search and backups.steps():
+        raise InputError(
+            f"what was interrupted for {out} is a training without a search, and its backup is in {backups.path}: "
+            f"continue without {spell('search')}, or start over with {spell('overwrite', True)} alone"
         )
 
 
@@ -91,7 +103,6 @@ def run_search(
     tensorboard: str | os.PathLike | None,
     num_replicas: int,
     backup: BackupOptions,
-    overwrite: bool,
 ) -> FineTuned:
     """Search for the settings of a fine-tuning and return the best model, with the results of all trials.
 
@@ -101,11 +112,10 @@ def run_search(
         base: the settings from which every trial starts.
         checkpoint: the model to fine-tune.
         data: the examples and the task.
-        folder: where the trials are recorded; None = in memory.
+        folder: where the trials are recorded, and continued if there are any; None = in memory.
         tensorboard: each trial gets a folder in this one.
         num_replicas: replicas among which a batch is divided.
         backup: whether changes are allowed, and how messages name options.
-        overwrite: start again, unless `backup.resume` is set.
 
     Raises:
         InputError: see `search_settings` and `make_search_space`.
@@ -116,8 +126,6 @@ def run_search(
     space = make_space_for_data(base, search.fixed, checkpoint, data, num_replicas)
     options = SearchOptions(search.num_trials, folder, backup.allow_changes, search.on_trial, backup.spell)
     identity = {} if folder is None else identify_search(space, checkpoint, data)
-    if overwrite and not backup.resume:
-        remove_trials(folder)
 
     def train_trial(settings: FineTuning, number: int, callback: keras.callbacks.Callback) -> FineTuned:
         log_folder = None if tensorboard is None else os.path.join(tensorboard, f"trial-{number:03}")
@@ -168,12 +176,11 @@ def identify_search(space: SearchSpace, checkpoint: Checkpoint, data: TrainingDa
         "the checkpoint": weights.hexdigest(),
         "the task": data.task.settings(),
         "the settings": dataclasses.asdict(space.base),
-        "the ranges": space.describe(),
+        RANGES: space.describe(),
     }
     return {name: digest_text(json.dumps(value, sort_keys=True)) for name, value in values.items()}
 
 
-def remove_trials(folder: pathlib.Path | None) -> None:
+def remove_trials(folder: pathlib.Path) -> None:
     """Remove the folder of a finished or abandoned search, if there is one."""
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import optuna
 
 COMPLETE, STOPPED, DIVERGED = "complete", "stopped early", "diverged"
+RANGES = "the ranges"  # their name in the identity of a search
 _JOURNAL = "trials.journal"
 _REDUCTION = 2  # half of the trials continue after epoch 1, half of those after epoch 2, then 4, 8, ...
 
@@ -84,11 +85,17 @@ class TrialLog:
         """Check that the recorded trials are of the same data and settings, and record these.
 
         Raises:
-            InputError: they are of another search, and `allow_changes` is False.
+            InputError: they are of another search, and `allow_changes` is False or the ranges differ.
         """
         identity = json.loads(json.dumps(identity))
         before = self._study.user_attrs.get("identity", identity)
         changed = sorted(key for key in {*before, *identity} if before.get(key) != identity.get(key))
+        if RANGES in changed:
+            raise InputError(
+                "the trials on disk are of another search (the ranges changed, which depend on the given settings, the "
+                "number of examples and the devices); expected the same ranges: search as it was started, or start "
+                f"over with {spell('overwrite', True)}"
+            )
         if changed and not allow_changes:
             raise InputError(
                 f"the trials on disk are of another search ({', '.join(changed)} changed): search with the settings "
@@ -103,7 +110,8 @@ class TrialLog:
 
         for trial in self._study.get_trials(states=[optuna.trial.TrialState.RUNNING]):
             self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-            self._study.enqueue_trial(trial.params)
+            if "result" not in trial.user_attrs:  # stopped before its result was recorded
+                self._study.enqueue_trial(trial.params)
         if not self._study.trials:
             self._study.enqueue_trial(dict(first))
 

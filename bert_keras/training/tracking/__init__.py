@@ -1,4 +1,4 @@
-"""What a training shows and records while it runs: progress bars, TensorBoard, callbacks of other packages.
+"""What a training shows and records while it runs: log, progress bars, TensorBoard, callbacks of other packages.
 
 Start with `tracked_training.py`.
 """

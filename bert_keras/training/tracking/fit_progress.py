@@ -38,6 +38,11 @@ class FitProgress(ScoreListener):
         """Print a line above the bar, see `ProgressBar.print`."""
         self._bar.print(text, event=event, **values)
 
+    def restart(self) -> None:
+        """Count from zero again, for the next trial of a search."""
+        self.num_steps, self._last_batch = 0, -1
+        self._bar.restart()
+
     def start_at(self, num_steps: int) -> None:
         """Continue counting at the step that a run resumes from."""
         super().start_at(num_steps)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from bert_keras.extras import is_installed
 from bert_keras.training.callbacks import StepCounter
 from bert_keras.training.tracking.event_file import EventFile
-from bert_keras.training.training_log import HELD_OUT
+from bert_keras.training.tracking.training_log import HELD_OUT
 
 TRAIN, HELD_OUT_RUN = "train", "validation"  # the names that Keras's TensorBoard callback uses
 _NOT_PLOTTED = ("step", "num_steps")

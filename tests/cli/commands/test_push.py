@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -17,6 +18,18 @@ from tests.hub.hub_server import TOKEN, HubServer, Repository
 from tests.marks import slow
 
 REPOSITORY = pathlib.Path(__file__).parents[3]
+TWICE = """
+import json, os, sys
+opened = []
+sys.addaudithook(lambda event, values: opened.append(os.path.basename(str(values[0]))) if event == "open" else None)
+from bert_keras.cli.main import main
+counts = []
+for options in (["--dry-run"], []):
+    opened.clear()
+    status = main(["push", sys.argv[1], "me/reviews", *options])
+    counts.append([status, opened.count("README.md")])
+print(json.dumps(counts))
+"""
 MODEL_FILES = {"config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json"}
 WRONG_TOKEN = "hf_" + "notTheTokenOfTests" * 2
 
@@ -106,6 +119,19 @@ def test_a_dry_run_prints_files_and_card_without_a_token_or_a_request(hub, push)
     assert "customers.csv" in done.stderr
     assert "customers.csv" not in done.stdout
     assert hub.requests == []
+
+
+def test_a_push_makes_its_plan_once(hub, folder, tmp_path):
+    copy = tmp_path / "classifier"
+    shutil.copytree(folder, copy)
+    (copy / "README.md").write_text("# Card")
+    environment = {**os.environ, **hub.environment(tmp_path / "home")}
+    command = [sys.executable, "-c", TWICE, str(copy)]
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    planned, pushed = json.loads(done.stdout.splitlines()[-1])
+    assert planned == pushed == [0, 1]
+    assert "# Card" in hub.repositories["me/reviews"].files["README.md"].decode()
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,11 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.cli.main import main
+from bert_keras.cli.options.search_options import leave_out_searched
 from bert_keras.errors import InputError
 from bert_keras.files import read_json
+from bert_keras.training.config.finetuning_settings import FineTuning
+from bert_keras.training.search.search_space import SearchSpace
 from bert_keras.training.search.trials import has_trials
 
 SEARCHED = ["batch_size", "layer_decay", "learning_rate", "warmup_ratio", "weight_decay"]
@@ -142,6 +145,64 @@ def test_a_search_that_cannot_work_is_refused_before_it_starts(fault, workplace,
     assert status == 2
     assert message in capsys.readouterr().err
     assert not [path for path in workplace.iterdir() if "out" in path.name]
+
+
+INTERRUPTED = {
+    "a search, not resumed": (".out.search/trials.journal", ["--search", 2], "continue with --search and --resume"),
+    "a search, forgotten": (".out.search/trials.journal", [], "continue with --search and --resume"),
+    "a search, resumed without one": (
+        ".out.search/trials.journal",
+        ["--resume"],
+        "what was interrupted for out is a s",
+    ),
+    "a training, resumed as a search": (
+        ".out.training/step-5/state",
+        ["--search", 2, "--resume"],
+        "what was interrupted for out is a training without a search",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", INTERRUPTED)
+def test_an_interrupted_run_is_not_forgotten_by_one_of_another_kind(fault, workplace, capsys):
+    place, options, message = INTERRUPTED[fault]
+    (workplace / place).parent.mkdir(parents=True)
+    (workplace / place).touch()
+    assert main(command(*options)) == 2
+    assert message in capsys.readouterr().err
+    assert (workplace / place).is_file()
+    python = {"resume": "--resume" in options, "search": 2 if "--search" in options else None}
+    with pytest.raises(InputError, match="interrupted"):
+        bk.finetune("shallow", "out", train="train.csv", **python)
+    assert (workplace / place).is_file()
+
+
+def test_trials_are_not_removed_by_a_search_that_cannot_start(workplace):
+    (workplace / ".out.search").mkdir()
+    (workplace / ".out.search/trials.journal").touch()
+    fixed = {"learning_rate": 1e-3, "batch_size": 8, "warmup_ratio": 0.0, "weight_decay": 0.0, "layer_decay": 1.0}
+    with pytest.raises(InputError, match="nothing to vary"):
+        bk.finetune("shallow", "out", train="train.csv", search=2, overwrite=True, **fixed)
+    assert has_trials(workplace / ".out.search")
+
+
+@pytest.mark.parametrize(
+    ("varied", "expected"),
+    [
+        (["learning_rate", "warmup_ratio"], {"batches": "32"}),
+        (["learning_rate"], {"batches": "32", "warm-up": "10%"}),
+        (["warmup_ratio", "batch_size"], {"learning rate": "0.001"}),
+        (["weight_decay"], {"batches": "32", "learning rate": "0.001, 10% warm-up"}),
+    ],
+)
+def test_the_printed_settings_are_those_that_all_trials_have(varied, expected):
+    settings = FineTuning(learning_rate=1e-3)
+    rates = (1e-4, 1e-3) if "learning_rate" in varied else None
+    space = SearchSpace(settings, rates, {name: (0, 1) for name in varied if name != "learning_rate"})
+    described = {"batches": "32", "learning rate": "0.001, 10% warm-up", "weight decay": 0.05}
+    shown = leave_out_searched(described, settings, space)
+    shown.pop("weight decay", None)
+    assert shown == expected
 
 
 def test_a_missing_package_is_reported_before_the_work(workplace, capsys, monkeypatch):

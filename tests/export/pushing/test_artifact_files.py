@@ -74,6 +74,16 @@ def test_the_newest_saved_model_is_pushed_on_request(out, checkpoint):
     assert found.left_out == ["saved_model/2"]
 
 
+def test_a_saved_model_that_is_not_there_is_not_left_out_silently(out, checkpoint):
+    for name in SAVED_MODELS:
+        shutil.rmtree(out / name)
+    assert find_artifact_files(out, checkpoint).names
+    with pytest.raises(
+        InputError, match=r"artifacts has no SavedModel with a parity report; expected saved_model/VERSION"
+    ):
+        find_artifact_files(out, checkpoint, with_saved_model=True)
+
+
 def test_artifacts_without_a_parity_report_are_refused(out, checkpoint, tmp_path):
     with pytest.raises(InputError, match="nothing does not exist; expected an output folder of bert-keras export"):
         find_artifact_files(tmp_path / "nothing", checkpoint)

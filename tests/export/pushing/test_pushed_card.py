@@ -63,6 +63,16 @@ def test_what_the_user_wrote_stays(complete):
     assert split_card(complete("# Only text\n"))[1] == "\n# Only text\n"
 
 
+@pytest.mark.parametrize("line", ["# ---- license ----", "title: a ---", "title: ---", 'title: "a\\n  ---"'])
+def test_only_a_line_of_three_hyphens_ends_the_metadata(line):
+    text = "\n# Title\n\n---\n\nText.\n"
+    for end in ("---\n", "---  \r\n"):
+        metadata, body = split_card(f"---\nlicense: mit\n{line}\nthumbnail: x.png\n{end}{text}")
+        assert (metadata["license"], metadata["thumbnail"], body) == ("mit", "x.png", text)
+    assert split_card("---\n---\nText.\n") == ({}, "\nText.\n")
+    assert split_card("---\nlicense: mit\n---") == ({"license": "mit"}, "\n")
+
+
 def test_a_card_of_release_0_1_gets_the_library_that_opens_the_folder(complete):
     card = "---\nlibrary_name: keras\ntags: [bert, bert-keras]\n---\n\n# BertClassifier\n"
     assert split_card(complete(card))[0]["library_name"] == "transformers"

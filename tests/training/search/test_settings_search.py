@@ -167,6 +167,30 @@ def test_a_resumed_search_can_be_longer_but_not_of_other_data(tmp_path):
     assert len(search(train, 5, folder=tmp_path, identity=identity, allow_changes=True).trials) == 5
 
 
+def test_other_ranges_cannot_be_continued_even_with_allow_changes(tmp_path):
+    """Optuna refuses other choices, and a table cannot have trials with different settings."""
+    search(Curves([0.5] * 4), 2, folder=tmp_path)
+    space = make_search_space(FineTuning(num_epochs=NUM_EPOCHS), hidden_dim=128, num_sequences=90, fixed=[])
+    with pytest.raises(InputError, match=r"the ranges changed.*expected the same ranges: .*overwrite=True"):
+        search(Curves([0.5] * 4), 3, space=space, folder=tmp_path, allow_changes=True)
+
+
+def test_a_trial_whose_result_was_recorded_is_not_repeated(tmp_path, monkeypatch):
+    """The process was killed after it recorded the result, before Optuna noted the end of the trial."""
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("optuna.Study.tell", stop)
+        with pytest.raises(KeyboardInterrupt):
+            search(Curves([0.5] * 4), 2, folder=tmp_path)
+    train = Curves([0.6] * 4)
+    tuned = search(train, 2, folder=tmp_path)
+    assert [trial.score for trial in tuned.trials] == [0.5, 0.6]
+    assert tuned.trials[0].settings != tuned.trials[1].settings
+
+
 def test_each_trial_is_reported_when_it_ends():
     seen = []
     search(Curves([0.1] * 4, [0.2] * 4), 2, on_trial=seen.append)

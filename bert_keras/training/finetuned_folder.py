@@ -1,0 +1,122 @@
+"""What `bk.finetune` writes next to the weights in its output folder: settings, scores, log, picture and model card."""
+
+import os
+from collections.abc import Mapping
+
+from bert_keras.checkpoints import save
+from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints.huggingface.card_metadata import MeasuredScores
+from bert_keras.checkpoints.huggingface.model_card import build_model_card
+from bert_keras.errors import MissingExtraError
+from bert_keras.files import format_json
+from bert_keras.metrics.confusion_figure import render_confusion_matrix
+from bert_keras.tasks.examples.training_data import TrainingData
+from bert_keras.training.config.finetuning_file import FILE_NAME, resolve_settings, to_toml
+from bert_keras.training.config.finetuning_settings import FineTuning
+from bert_keras.training.finetuning import FineTuned
+from bert_keras.training.search.searched_finetuning import describe_winner
+from bert_keras.training.search.trials import write_csv
+
+
+def save_finetuned(
+    tuned: FineTuned,
+    folder: str | os.PathLike,
+    *,
+    start: Checkpoint,
+    card_facts: Mapping[str, object] | None,
+    overwrite: bool,
+) -> None:
+    """Write a fine-tuned model as a checkpoint folder.
+
+    Args:
+        tuned: the model and how it was trained.
+        folder: the folder.
+        start: the checkpoint that was fine-tuned.
+        card_facts: see `finetune`.
+        overwrite: replace `folder` if `finetune` wrote it.
+    """
+    facts = _list_card_facts(tuned.settings, tuned.data) if card_facts is None else dict(card_facts)
+    if tuned.trials:
+        facts |= describe_winner(tuned.trials, tuned.settings, tuned.task.main_score)
+    measured = MeasuredScores(tuned.scores, f"held-out examples: {facts.get('dev', len(tuned.data.dev))}")
+    card = build_model_card(
+        tuned.model,
+        tuned.tokenizer,
+        history=_write_history(tuned, facts),
+        measured=measured,
+        start=start,
+        has_pairs=getattr(tuned.task, "has_pairs", False),
+    )
+    save(
+        tuned.model,
+        tuned.tokenizer,
+        folder,
+        notes={**_write_notes(tuned), **_draw_confusion_matrix(tuned)},
+        card=card,
+        task=tuned.task.settings(),
+        overwrite=overwrite,
+        written_by="finetune",
+    )
+
+
+def _write_notes(tuned: FineTuned) -> dict[str, str]:
+    """Return the contents of the text files next to the weights, keyed by their names."""
+    notes = {
+        FILE_NAME: to_toml(resolve_settings(tuned.data.reading, tuned.data.task, tuned.settings)),
+        "metrics.json": format_json(collect_metrics(tuned), indent=2) + "\n",
+        "training_log.jsonl": tuned.log,
+    }
+    if tuned.trials:
+        notes["search.csv"] = write_csv(tuned.trials, tuned.task.main_score)
+    return notes
+
+
+def _draw_confusion_matrix(tuned: FineTuned) -> dict[str, bytes]:
+    """Return `confusion_matrix.png`, if the task has one and matplotlib is installed."""
+    if not tuned.task.has_confusion_matrix:
+        return {}
+    try:
+        matrix = tuned.task.compute_confusion_matrix(tuned.answers, tuned.data.dev)
+        return {"confusion_matrix.png": render_confusion_matrix(matrix, tuned.task.labels)}
+    except MissingExtraError:
+        return {}
+
+
+def collect_metrics(tuned: FineTuned) -> dict[str, object]:
+    """Return the contents of `metrics.json`: the scores of all epochs, what was held out, how many were skipped."""
+    data = tuned.data
+    held_out = {} if data.held_out is None else {"held_out": {**data.held_out.settings(), "examples": len(data.dev)}}
+    return {
+        **tuned.scores,
+        "epoch": tuned.best + 1,
+        "epochs": list(tuned.epochs),
+        **held_out,
+        "skipped": data.bad.num_bad,
+    }
+
+
+def describe_epoch(tuned: FineTuned) -> str:
+    """Return which epoch the weights are from: "epoch 2 of 3"."""
+    return f"epoch {tuned.best + 1} of {len(tuned.epochs)}"
+
+
+def _list_card_facts(settings: FineTuning, data: TrainingData) -> dict[str, object]:
+    held_out = "" if data.held_out is None else f", {data.held_out.describe()}"
+    return {
+        "task": data.task.name,
+        "train": f"{len(data.train):,} examples",
+        "dev": f"{len(data.dev):,} examples{held_out}",
+        "epochs": settings.num_epochs,
+        "batch size": settings.batch_size,
+        "learning rate": f"{settings.learning_rate:g}",
+        "seed": settings.seed,
+    }
+
+
+def _write_history(tuned: FineTuned, card_facts: Mapping[str, object]) -> str:
+    """Write the sections of the model card about the training: data and settings, then scores."""
+    lines = ["## How it was fine-tuned", ""]
+    lines += [f"- {name}: {value}" for name, value in card_facts.items() if name != "labels"]
+    lines += ["", f"## Scores on the held-out examples ({describe_epoch(tuned)})", ""]
+    lines += [f"- {name}: {value:.4g}" for name, value in tuned.scores.items()]
+    return "\n".join(lines)
