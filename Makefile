@@ -55,6 +55,7 @@ keras-%:
 lint: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/vermin --quiet --no-tips --violations --target=3.10- --exclude str.decode bert_keras pipelines export tests
 
 # the documentation site in site/, which needs no server: open site/index.html; needs Python 3.11
 docs: $(VENV)/installed-for-docs

@@ -7,11 +7,12 @@ import functools
 import signal
 import threading
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Literal, dataclass_transform
+from typing import Annotated, Literal
 
 import pydantic
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticKnownError
+from typing_extensions import dataclass_transform
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
