@@ -22,7 +22,7 @@ test: $(VENV)/installed-for-tests
 	$(PYTEST) -m "not slow"
 
 # everything: also every character, all divisions of a step, fifty killed trainings, live comparisons with torch, the clients
-test-all: $(VENV)/installed-for-tests $(if $(shell command -v npm),client-packages)
+test-all: $(VENV)/installed-for-tests $(VENV)/installed-for-docs $(if $(shell command -v npm),client-packages)
 	$(PYTEST)
 
 # the clients in examples/ for phones and browsers, compared with the package; needs Node 20, a JDK and Chromium
