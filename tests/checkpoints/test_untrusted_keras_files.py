@@ -227,7 +227,7 @@ def test_a_quantized_model_is_refused(make_model, tmp_path):
     with pytest.raises(bk.InputError, match=r"is quantized \(int8\); expected float weights: save, convert or"):
         bk.save(model, None, tmp_path / "folder")
     with pytest.raises(bk.InputError, match=r"is quantized \(int8\)"):
-        write_hub_preset(model, None, tmp_path / "preset")
+        write_hub_preset(model.encoder, None, tmp_path / "preset")
     assert not list(tmp_path.iterdir())
     model.save(tmp_path / "model.keras")
     message = r"model\.keras, model\.weights\.h5: .* holds int8 numbers, codes of a quantized model.* before you call"

@@ -134,7 +134,7 @@ def test_many_mutated_settings_are_accepted_or_rejected(reader):
     [
         ("x" * 70_000, r"run\.toml has more than 65,536 bytes; expected a file of settings"),
         ("a = " + "[" * 5000, r"run\.toml is not TOML \(.*nested too deeply"),
-        ("seed = " + "9" * 5000, r"run\.toml is not TOML \(.*4300 digits"),
+        ("seed = " + "9" * 5000, r"run\.toml is not TOML \(.*4300\b"),
         (".".join("a" * 15_000) + " = 1", r"run\.toml is not TOML \(a key has more than 32 parts"),
         ("[" + ".".join(['"a"'] * 9000) + "]", r"run\.toml is not TOML \(a key has more than 32 parts"),
         ("seed = 1979-05-27", r"seed is datetime\.date\(1979, 5, 27\): input should be a valid integer"),
