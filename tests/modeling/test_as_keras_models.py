@@ -136,6 +136,8 @@ def test_custom_head_trains_with_the_encoder(sizes, features):
 
 @pytest.mark.parametrize("model_kind", KINDS, indirect=True)
 def test_summary_shows_the_shape_of_every_layer(model_kind, shared_model):
+    if keras.__version__.startswith("3.12.") and model_kind in ("question_answerer", "electra_with_generator"):
+        pytest.skip("Keras 3.12 raises KeyError for a layer with one output in a dict")
     lines = []
     shared_model(model_kind, num_layers=1).summary(print_fn=lines.append)
     summary = "\n".join(lines)

@@ -68,8 +68,8 @@ class EventFile:
 
     def _open(self) -> None:
         tf.io.gfile.makedirs(self._folder)
-        # TensorBoard finds event files by this name, and reads them in the order of their names
-        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{next(_COUNTER)}"
+        # TensorBoard finds event files by this name, and reads them in the order of their names: 000009 before 000010
+        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{next(_COUNTER):06}"
         self._writer = tf.io.TFRecordWriter(os.path.join(self._folder, name))
         self._write(file_version="brain.Event:2")
         start = tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START)
