@@ -86,8 +86,8 @@ distributions: $(VENV)/installed-for-tests
 
 # a list of all packages and their licences (SBOM) that the wheel installs with all extras
 sbom: distributions
-	$(PYTHON) -m venv .venv-sbom
-	.venv-sbom/bin/pip install --quiet "$$(ls $(CURDIR)/dist/*.whl)[all]"
+	$(PYTHON) -m venv --clear .venv-sbom
+	.venv-sbom/bin/pip install --quiet --find-links dist "bert-keras[all]==$$(ls dist/*.whl | cut -d- -f2)" # by name: a path would be listed
 	$(BIN)/cyclonedx-py environment --output-file dist/bert_keras.cdx.json .venv-sbom/bin/python
 
 # the demo of the wheel, outside of the repository, on every Python; run `make distributions` first
