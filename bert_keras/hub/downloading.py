@@ -113,7 +113,7 @@ def choose_files(
 def _choose_weights(files: list[str]) -> list[str]:
     """Return the files with weights: safetensors, else KerasHub's, else those of Google's TF1 checkpoints."""
     safetensors = [file for file in files if _SAFETENSORS.fullmatch(file)]
-    if WEIGHTS in files:  # other safetensors files beside it are copies with another precision, or adapters
+    if WEIGHTS in files:  # other safetensors files next to it are copies with another precision, or adapters
         return [file for file in safetensors if "/" in file or file == WEIGHTS]
     if INDEX in files or any("/" in file and not file.startswith("generator/") for file in safetensors):
         return safetensors

@@ -12,7 +12,7 @@ _OWN_FILES = (".gitattributes",)  # that the Hub creates
 
 
 class Upload(NamedTuple):
-    """What an upload wrote.
+    """The result of an upload.
 
     Attributes:
         url: the page of the repository, of the branch or of the pull request.

@@ -30,6 +30,7 @@ from bert_keras.training.config.sources import upgrade_settings
 from bert_keras.training.finetuned_folder import save_finetuned
 from bert_keras.training.finetuning import FineTuned, run_finetuning
 from bert_keras.training.output_folder import check_no_backup, get_backup_folder, train_to_folder
+from bert_keras.training.search.search_space import SearchSpace
 from bert_keras.training.search.searched_finetuning import (
     Search,
     check_no_trials,
@@ -138,9 +139,10 @@ def finetune(
     else:
         reading = {"dev_share": dev_share, "seed": fine_tuning.seed, "on_error": on_error, "spell": spell}
         data = read_training_data_for_checkpoint(checkpoint, task, train, dev, file_options, **reading, **task_settings)
-    if search is not None:  # before trials are removed
-        make_space_for_data(fine_tuning, search.fixed, checkpoint, data, strategy.num_replicas_in_sync)
-    run = _Run(checkpoint, data, fine_tuning, strategy, callbacks, listeners, tensorboard, verbose, search)
+    space = None
+    if search is not None:
+        space = make_space_for_data(fine_tuning, search.fixed, checkpoint, data, strategy.num_replicas_in_sync)
+    run = _Run(checkpoint, data, fine_tuning, strategy, callbacks, listeners, tensorboard, verbose, search, space)
     if out is None:
         return run.train(dataclasses.replace(NO_BACKUP, allow_changes=allow_changes, spell=spell))
 
@@ -173,6 +175,7 @@ class _Run:
     tensorboard: str | os.PathLike | None
     verbose: bool | str
     search: Search | None
+    space: SearchSpace | None
 
     def train(self, backup: BackupOptions, trials: pathlib.Path | None = None) -> FineTuned:
         """Train, and return the model; trials of a search are recorded in the folder `trials`."""
@@ -180,13 +183,12 @@ class _Run:
             return self.train_once(self.settings, self.tensorboard, backup=backup)
         return run_search(
             self.search,
+            self.space,
             self.train_once,
-            self.settings,
             self.checkpoint,
             self.data,
             folder=trials,
             tensorboard=self.tensorboard,
-            num_replicas=self.strategy.num_replicas_in_sync,
             backup=backup,
         )
 

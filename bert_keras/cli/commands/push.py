@@ -4,7 +4,7 @@
     bert-keras push my/classifier me/reviews --license apache-2.0 --language en --artifacts my/artifacts
 
 It needs a token with write access: that of `hf auth login`, or the environment variable HF_TOKEN. Only files of the
-model and those that bert-keras wrote beside it are uploaded; the others are listed. --dry-run prints the files and the
+model and those that bert-keras wrote next to it are uploaded; the others are listed. --dry-run prints the files and the
 model card, and needs no token.
 """
 

@@ -94,36 +94,33 @@ def check_one_machine(strategy: tf.distribute.Strategy) -> None:
 
 def run_search(
     search: Search,
+    space: SearchSpace,
     train: Callable[..., FineTuned],
-    base: FineTuning,
     checkpoint: Checkpoint,
     data: TrainingData,
     *,
     folder: pathlib.Path | None,
     tensorboard: str | os.PathLike | None,
-    num_replicas: int,
     backup: BackupOptions,
 ) -> FineTuned:
     """Search for the settings of a fine-tuning and return the best model, with the results of all trials.
 
     Args:
-        search: number of trials and fixed settings.
+        search: number of trials, and what to call after each.
+        space: the settings to vary, see `make_space_for_data`.
         train: function that trains with the settings, the folder for TensorBoard and the callback that it receives.
-        base: the settings from which every trial starts.
         checkpoint: the model to fine-tune.
         data: the examples and the task.
         folder: where the trials are recorded, and continued if there are any; None = in memory.
         tensorboard: each trial gets a folder in this one.
-        num_replicas: replicas among which a batch is divided.
         backup: whether changes are allowed, and how messages name options.
 
     Raises:
-        InputError: see `search_settings` and `make_search_space`.
+        InputError: see `search_settings`.
         InterruptedTrainingError: SIGTERM arrived; finished trials are recorded.
     """
     from bert_keras.training.search.settings_search import SearchOptions, search_settings
 
-    space = make_space_for_data(base, search.fixed, checkpoint, data, num_replicas)
     options = SearchOptions(search.num_trials, folder, backup.allow_changes, search.on_trial, backup.spell)
     identity = {} if folder is None else identify_search(space, checkpoint, data)
 
