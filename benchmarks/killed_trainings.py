@@ -30,7 +30,7 @@ from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.training.backups import BackupFolder, BackupOptions
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.sources import infer_settings
-from bert_keras.training.optimizers.adamw_and_lamb import adamw
+from bert_keras.training.optimizers.named_optimizers import adamw
 from bert_keras.training.pretraining import build_model, run_pretraining
 from bert_keras.training.resuming import read_variables
 from tests.training.processes import kill_at_random

@@ -26,7 +26,7 @@ import tensorflow as tf
 import bert_keras as bk
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.training.freed_memory import keep_freed_memory
-from bert_keras.training.optimizers.adamw_and_lamb import adamw
+from bert_keras.training.optimizers.named_optimizers import adamw
 from bert_keras.training.optimizers.schedules import TimedLearningRate
 
 CLOCKS = {"wall": time.monotonic, "cpu": lambda: time.process_time() / os.cpu_count()}

@@ -115,7 +115,7 @@ def our_step(size: str, side: str):
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import bert_keras as bk
     from bert_keras.training.freed_memory import keep_freed_memory
-    from bert_keras.training.optimizers.adamw_and_lamb import adamw
+    from bert_keras.training.optimizers.named_optimizers import adamw
 
     keep_freed_memory()
     model = bk.BertPretrainer(bk.BertEncoder(bk.BertConfig.from_preset(size)))

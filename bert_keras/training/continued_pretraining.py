@@ -99,6 +99,8 @@ def _find_setting_conflicts(run: Pretraining, checkpoint: Checkpoint) -> Iterato
         given, stored = getattr(model, name), getattr(checkpoint.config, name)
         if given is not None and given != stored:
             yield f"model.{name} is {given}, but {folder} has {stored}: remove the setting, or train a new model"
+    if model.output_bias != "zeros":
+        yield f"model.output_bias is {model.output_bias!r}, but {folder} has its own bias: remove the setting"
     if model.generator_size is not None and (model.objective != "electra" or checkpoint.generator is not None):
         reason = f"{folder} has a generator" if checkpoint.generator is not None else "no generator is trained"
         yield f"model.generator_size is {model.generator_size:g}, but {reason}: remove the setting"

@@ -22,8 +22,8 @@ from bert_keras.training.backups import NO_BACKUP, BackupOptions
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.epoch_scores import EpochScores
 from bert_keras.training.fitting import Phase, fit_phases
-from bert_keras.training.optimizers.adamw_and_lamb import adamw
 from bert_keras.training.optimizers.layer_decay import compute_layer_factors, freeze
+from bert_keras.training.optimizers.named_optimizers import adamw
 from bert_keras.training.resuming import digest_weights
 from bert_keras.training.search.trials import TrialResult
 from bert_keras.training.strategies import distribute_batches, dtype_policy_scope, make_all_reduce_any

@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
@@ -18,6 +19,7 @@ from bert_keras.pipelines.batches.batch_share import BatchShare
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.pipelines.records.manifest import MANIFEST
+from bert_keras.pipelines.records.token_counts import count_tokens
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.masked_lm_scores import FIXED_MASKS, drop_sentence_objective
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
@@ -25,7 +27,7 @@ from bert_keras.training.config.phases import PhasePlan, join_schedules
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.continued_pretraining import Start, check_start_tokenizer, resolve_start
 from bert_keras.training.fitting import Phase, fit_phases
-from bert_keras.training.optimizers.adamw_and_lamb import make_optimizer
+from bert_keras.training.optimizers.named_optimizers import make_optimizer
 from bert_keras.training.optimizers.schedules import TimedLearningRate
 from bert_keras.training.resuming import digest_weights
 from bert_keras.training.strategies import distribute_batches, dtype_policy_scope
@@ -108,6 +110,8 @@ def run_pretraining(
     keras.utils.set_random_seed(run.seed)
     with strategy.scope():
         model = build_model(run, tokenizer.vocabulary_size)
+        if run.model.output_bias == "token_frequency" and start is None:
+            _set_output_bias(model, folders[0], tokenizer)
         _compile(model, run, plans)
     # the manifests as stored, because a new name of a key in `read_manifest` does not change the records
     stored = [read_json(pathlib.Path(folder) / MANIFEST) for folder in folders]
@@ -173,6 +177,15 @@ def build_model(run: Pretraining, vocabulary_size: int) -> keras.Model:
             return ElectraPretrainer(encoder, run.model.generator_config(config))
         pooler = run.model.objective == "bert"
         return MODELS[run.model.objective](BertEncoder(config, pooler=pooler, name="encoder"))
+
+
+def _set_output_bias(model: keras.Model, folder: str | os.PathLike, tokenizer: BertTokenizer) -> None:
+    """Set the bias of the masked-LM head to the logarithm of each token's frequency in the training records."""
+    counts = count_tokens(folder, tokenizer.vocabulary_size).astype("float64")
+    counts[list(tokenizer.special_ids)] = 0  # never masked
+    counts += 0.5  # a token that does not occur is unlikely, not impossible
+    generator = getattr(model, "generator", model)  # ELECTRA's has the masked-LM head
+    generator.mlm_head.bias.assign(np.log(counts / counts.sum()).astype("float32"))
 
 
 def _load_start_model(run: Pretraining, checkpoint: Checkpoint, vocabulary_size: int) -> keras.Model:

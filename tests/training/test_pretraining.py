@@ -7,6 +7,7 @@ import shutil
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.errors import InputError
@@ -158,6 +159,24 @@ def test_the_records_are_identified_by_their_manifest_as_stored(records, tiny_ru
     with pytest.raises(InterruptedError):
         run_pretraining(tiny_run(records[1]), [folder])
     assert planned == [{"records folder 1": json.loads(text)}]
+
+
+@pytest.mark.parametrize("objective", ["bert", "electra"])
+def test_the_output_bias_starts_at_the_token_frequencies(objective, records, tiny_run):
+    folder, manifest = records
+    run = tiny_run(manifest, budget__steps=1, model__output_bias="token_frequency", model__objective=objective)
+    run = dataclasses.replace(run, optimizer=dataclasses.replace(run.optimizer, learning_rate=1e-12))
+    model = run_pretraining(run, [folder]).model
+    counts = np.full(manifest["vocabulary_size"], 0.5)
+    paths = sorted(map(str, folder.glob("train-*")))
+    assert paths
+    for serialized in tf.data.TFRecordDataset(paths):
+        example = tf.train.Example.FromString(serialized.numpy())
+        np.add.at(counts, list(example.features.feature["token_ids"].int64_list.value), 1)
+    special = list(bk.BertTokenizer.from_checkpoint(folder).special_ids)
+    counts[special] = 0.5
+    bias = getattr(model, "generator", model).mlm_head.bias
+    np.testing.assert_allclose(np.exp(bias), counts / counts.sum(), rtol=1e-5)
 
 
 def test_the_first_log_line_scores_the_untrained_model(trained, records, tiny_run, story_tokenizer):

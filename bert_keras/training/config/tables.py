@@ -34,12 +34,14 @@ SENTENCE_OBJECTIVES = ("nsp", "sop", "none")
 DTYPE_POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 MASK_UNITS = ("token", "whole_word", "span")
 STRATEGIES = ("one-device", "mirrored", "multi-worker", "tpu")  # an option of the commands, not a setting of a run
-OPTIMIZERS = ("adamw", "lamb")
+OPTIMIZERS = ("adamw", "lamb", "muon")
 # the names in schedules.SCHEDULES, which imports Keras; a test compares them
 SCHEDULES = ("linear", "cosine", "polynomial", "constant", "inverse_sqrt", "one_cycle")
 SIZE_FIELDS = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim", "embedding_dim")
 
-_NOT_IN_CONFIG = ("objective", "preset", "generator_size", "dtype_policy", "start_from")
+OUTPUT_BIASES = ("zeros", "token_frequency")
+
+_NOT_IN_CONFIG = ("objective", "preset", "generator_size", "dtype_policy", "start_from", "output_bias")
 DEFAULT_PRESET, DEFAULT_GENERATOR_SIZE = "tiny", 0.25
 # Continued pretraining needs a lower learning rate, or it overwrites what the checkpoint has learned. 5e-5 is the
 # default of transformers' `run_mlm.py`; Google's README of BERT recommends 2e-5. Warm-up: Gururangan et al. 2020.
@@ -59,6 +61,8 @@ class ModelSettings:
             `start_from`.
         dtype_policy: Keras dtype policy of the layers.
         start_from: checkpoint folder to continue pretraining from. Default: new weights.
+        output_bias: bias of the masked-LM head before the first step: "zeros", as in BERT, or "token_frequency", the
+            logarithm of each token's frequency, so that no step is spent on learning it. Not with `start_from`.
         num_layers ... initializer_range: fields of `BertConfig`. Default: those of the preset or of `start_from`.
     """
 
@@ -67,6 +71,7 @@ class ModelSettings:
     generator_size: PositiveFraction | None = None
     dtype_policy: Literal[DTYPE_POLICIES] = "float32"
     start_from: Text | None = None
+    output_bias: Literal[OUTPUT_BIASES] = "zeros"
     num_layers: Count | None = None
     num_heads: Count | None = None
     hidden_dim: Count | None = None
@@ -192,7 +197,7 @@ class OptimizerSettings:
     """`[optimizer]`: see `optimizers.make_optimizer` and `schedules`.
 
     Args:
-        name: "adamw" or "lamb".
+        name: "adamw", "lamb" or "muon".
         learning_rate: the peak. Default with `start_from`: 5e-5.
         schedule: one of `schedules.SCHEDULES`.
         warmup_ratio: fraction of the steps, or of the time, with a rising learning rate. Default with `start_from`:

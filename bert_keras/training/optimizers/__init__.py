@@ -1,4 +1,4 @@
-"""AdamW and LAMB as BERT uses them, learning-rate schedules, and layer-wise learning-rate decay.
+"""AdamW, LAMB and Muon as BERT uses them, learning-rate schedules, and layer-wise learning-rate decay.
 
-Start with `adamw_and_lamb.py`.
+Start with `named_optimizers.py`.
 """

@@ -1,4 +1,4 @@
-"""`BertOptimizer`, the base of AdamW and LAMB: moments, weight decay except for biases and norms, clipping, the update.
+"""`BertOptimizer`, the base of AdamW, LAMB and Muon: moments, weight decay, clipping, the update.
 
 Keras documents `build` and `update_step` as the methods to override, but it keeps private which moments belong to a
 variable and which variables decay. `BertOptimizer` therefore overrides `apply` too, so that Keras's own clipping, decay
@@ -21,19 +21,20 @@ NOT_DECAYED = ("bias", "gamma", "beta")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Slot:
-    """A trainable variable and its two moments ("slot" as in TensorFlow's optimizers).
+    """A trainable variable and its moments ("slot" as in TensorFlow's optimizers).
 
     Attributes:
         place: index among the trainable variables.
         variable: the variable.
-        first, second: running means of the gradient and of its square.
+        first: running mean of the gradient; Muon's momentum is a running sum.
+        second: running mean of the gradient's square; None where the optimizer has none.
         decays: whether weight decay applies to the variable.
     """
 
     place: int
     variable: keras.Variable
     first: keras.Variable
-    second: keras.Variable
+    second: keras.Variable | None
     decays: bool
 
 
@@ -58,7 +59,7 @@ class _Slots:
 
 
 class BertOptimizer(keras.optimizers.Optimizer):
-    """Base of `BertAdamW` and `Lamb`; a subclass defines `update`.
+    """Base of `BertAdamW`, `Lamb` and `BertMuon`; a subclass defines `update`.
 
     Args:
         learning_rate: a float or a schedule.
@@ -105,18 +106,20 @@ class BertOptimizer(keras.optimizers.Optimizer):
         self.jit_update = jit_update
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
-        """Create two moments for each variable."""
+        """Create the moments of each variable."""
         if self.built:
             return
         super().build(variables)
-        firsts, seconds = self.add_optimizer_variables(variables, ["momentum", "velocity"])
-        columns = zip(variables, firsts, seconds, strict=True)
-        self._slots = _Slots(
-            [
-                Slot(place, variable, first, second, self.decays(variable))
-                for place, (variable, first, second) in enumerate(columns)
-            ]
-        )
+        self._slots = _Slots([self._make_slot(place, variable) for place, variable in enumerate(variables)])
+
+    def _make_slot(self, place: int, variable: keras.Variable) -> Slot:
+        names = ["momentum", "velocity"] if self.has_second_moment(variable) else ["momentum"]
+        (first,), *second = self.add_optimizer_variables([variable], names)
+        return Slot(place, variable, first, second[0][0] if second else None, self.decays(variable))
+
+    def has_second_moment(self, variable: keras.Variable) -> bool:
+        """Return whether a variable has a running mean of its squared gradients."""
+        return True
 
     def decays(self, variable: keras.Variable) -> bool:
         """Return whether weight decay applies to a variable."""

@@ -200,6 +200,11 @@ STARTS = {
         "--set model.generator_size=0.5",
         r"model.generator_size is 0.5, but no generator is trained: remove the setting",
     ),
+    "an output bias": (
+        "encoder",
+        "--set model.output_bias=token_frequency",
+        r"model.output_bias is 'token_frequency', but \S+encoder has its own bias: remove the setting",
+    ),
     "records too long": (
         "short",
         "",

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.training.optimizers.adamw_and_lamb import adamw
 from bert_keras.training.optimizers.layer_decay import compute_layer_factors, freeze
+from bert_keras.training.optimizers.named_optimizers import adamw
 from tests.marks import slow
 
 DECAY = 0.8
