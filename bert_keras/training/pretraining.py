@@ -111,7 +111,7 @@ def run_pretraining(
     with strategy.scope():
         model = build_model(run, tokenizer.vocabulary_size)
         if run.model.output_bias == "token_frequency" and start is None:
-            _set_output_bias(model, folders[0], tokenizer)
+            set_output_bias(model, folders[0], tokenizer)
         _compile(model, run, plans)
     # the manifests as stored, because a new name of a key in `read_manifest` does not change the records
     stored = [read_json(pathlib.Path(folder) / MANIFEST) for folder in folders]
@@ -179,7 +179,7 @@ def build_model(run: Pretraining, vocabulary_size: int) -> keras.Model:
         return MODELS[run.model.objective](BertEncoder(config, pooler=pooler, name="encoder"))
 
 
-def _set_output_bias(model: keras.Model, folder: str | os.PathLike, tokenizer: BertTokenizer) -> None:
+def set_output_bias(model: keras.Model, folder: str | os.PathLike, tokenizer: BertTokenizer) -> None:
     """Set the bias of the masked-LM head to the logarithm of each token's frequency in the training records."""
     counts = count_tokens(folder, tokenizer.vocabulary_size).astype("float64")
     counts[list(tokenizer.special_ids)] = 0  # never masked

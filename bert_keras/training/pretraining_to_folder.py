@@ -53,7 +53,7 @@ def pretrain(
             model is only returned.
         settings: settings by dotted key, such as `{"model.preset": "mini", "budget.steps": 5000}`; or a complete
             `Pretraining`, without `recipe` and `config`.
-        recipe: "bert", "roberta", "electra-small", "24h" or "cramming".
+        recipe: "bert", "roberta", "electra-small", "24h", "cramming" or "fast".
         config: a TOML file of settings.
         overwrite: replace `out` if `pretrain` wrote it, and remove the backups of its training unless `resume` is set.
         backup_every: steps between backups, which are written next to `out`; 0 = only when SIGTERM arrives.

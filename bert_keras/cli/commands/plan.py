@@ -1,7 +1,7 @@
 """Compute the parameters, FLOPs, memory, training time and file sizes of a model before you train it.
 
 MODEL is a preset (tiny, mini, small, medium, base, large), a BERT folder, a pretraining recipe (bert, roberta,
-electra-small, 24h, cramming) or its TOML file. Parameters, FLOPs and tensors are counted on the
+electra-small, 24h, cramming, fast) or its TOML file. Parameters, FLOPs and tensors are counted on the
 traced model, a multiply and an add as two FLOPs. Process memory and step time are estimates
 for this machine, based on its measured speed.
 """

@@ -97,7 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_path(parser, "out", "output checkpoint folder")
     parser.add_argument(
         "--recipe",
-        help="preset settings: bert, roberta, electra-small, 24h or cramming (docs/guide/pretraining.md)",
+        help="preset settings: bert, roberta, electra-small, 24h, cramming or fast (docs/guide/pretraining.md)",
     )
     add_option(parser, "--config", pathlib.Path, "TOML file with settings")
     extras = {

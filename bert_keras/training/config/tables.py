@@ -28,7 +28,7 @@ from bert_keras.training.config.settings import (
     to_plain_values,
 )
 
-RECIPES = ("bert", "roberta", "electra-small", "24h", "cramming")
+RECIPES = ("bert", "roberta", "electra-small", "24h", "cramming", "fast")
 OBJECTIVES = ("bert", "mlm", "electra")
 SENTENCE_OBJECTIVES = ("nsp", "sop", "none")
 DTYPE_POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")

@@ -113,7 +113,7 @@ def test_stored_settings_reproduce_the_run(records, small_file, tmp_path):
         (["--steps", "5", "--hours", "1"], "[budget] sets steps, hours; expected exactly one of steps, epochs, hours"),
         (
             ["--recipe", "albert"],
-            "recipe is 'albert': input should be 'bert', 'roberta', 'electra-small', '24h' or 'cramming'",
+            "recipe is 'albert': input should be 'bert', 'roberta', 'electra-small', '24h', 'cramming' or 'fast'",
         ),
         (
             ["--recipe", "bert"],

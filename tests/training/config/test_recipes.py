@@ -89,7 +89,8 @@ def test_all_problems_are_reported_at_once_with_their_source_and_key(tmp_path):
         ("[[phases]]\nshaer = 1", r"run.toml: phases\[0\].shaer is not a setting; did you mean phases.share\?"),
         (
             'recipe = "brt"',
-            "run.toml: recipe is 'brt': input should be 'bert', 'roberta', 'electra-small', '24h' or 'cramming'",
+            "run.toml: recipe is 'brt': input should be 'bert', 'roberta', 'electra-small', '24h', 'cramming' or "
+            "'fast'",
         ),
         ("qqqq = 1", "run.toml: qqqq is not a setting$"),
         ("[batches]\nreplace_rates = [0.8]", "batches.replace_rates is .0.8.: tuple should have at least 2 items"),
@@ -187,7 +188,7 @@ def test_a_preset_replaces_only_the_sizes_of_the_recipe():
 
 def test_the_model_table_has_every_config_field_that_does_not_depend_on_the_data():
     fields = {field.name for field in dataclasses.fields(bk.BertConfig)} - {"vocabulary_size", "max_sequence_length"}
-    own = {"objective", "preset", "generator_size", "dtype_policy", "start_from"}
+    own = {"objective", "preset", "generator_size", "dtype_policy", "start_from", "output_bias"}
     assert {field.name for field in dataclasses.fields(ModelSettings)} == fields | own
 
 
@@ -213,8 +214,9 @@ def test_the_generator_is_as_deep_and_narrower(preset, size, shape):
 
 
 # the values in the papers and their code; warm-up in steps, or in hours for a budget in hours
+OF_PAPERS = tuple(recipe for recipe in RECIPES if recipe != "fast")
 SOURCES = {
-    "": RECIPES,
+    "": OF_PAPERS,
     "objective": ("bert", "mlm", "electra", "mlm", "mlm"),
     "layers": (12, 12, 12, 24, 16),
     "width": (768, 768, 256, 1024, 768),
@@ -238,9 +240,9 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", OF_PAPERS)
 def test_a_recipe_has_the_numbers_of_its_source(recipe):
-    run, column = Pretraining.resolve(recipe=recipe), RECIPES.index(recipe)
+    run, column = Pretraining.resolve(recipe=recipe), OF_PAPERS.index(recipe)
     config, optimizer = run.model.bert_config(30522, max(run.records.max_sequence_lengths)), run.optimizer
     budget = run.budget.steps or run.budget.hours
     assert {
@@ -272,6 +274,15 @@ def test_a_recipe_has_the_numbers_of_its_source(recipe):
     assert config.attention_dropout_rate == config.hidden_dropout_rate
     assert config.intermediate_dim == 4 * config.hidden_dim
     assert "arXiv" in run.source
+
+
+def test_the_fast_recipe_changes_the_training_and_not_the_function():
+    run = Pretraining.resolve(recipe="fast")
+    config = run.model.bert_config(30522, 128)
+    assert dataclasses.replace(
+        config, hidden_dropout_rate=0.1, attention_dropout_rate=0.1
+    ) == bk.BertConfig.from_preset("mini", max_sequence_length=128)
+    assert (run.optimizer.name, run.model.output_bias) == ("muon", "token_frequency")
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
