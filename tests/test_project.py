@@ -14,7 +14,6 @@ REPOSITORY = pathlib.Path(__file__).parents[1]
 
 # The import rule: a package imports from the root modules, from itself, and from the packages named here.
 ROOT_MODULES = {
-    "array_files": (),
     "checks": ("errors",),
     "compat": (),
     "config": ("errors", "checks"),
@@ -26,6 +25,7 @@ ROOT_MODULES = {
     "files": ("errors", "checks"),
     "module_list": ("errors", "checks", "files"),
     "publishing": ("errors", "checks", "files", "staging"),
+    "processor": (),
     "registration": (),  # imports by name, after Keras is imported
     "staging": ("errors", "checks", "files"),
 }

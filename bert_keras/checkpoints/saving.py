@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from bert_keras.array_files import write_arrays
+from bert_keras.checkpoints.array_files import write_arrays
 from bert_keras.checkpoints.building import get_encoder, get_family, get_variables
 from bert_keras.checkpoints.checkpoint import POOLERLESS
 from bert_keras.checkpoints.huggingface.config_writer import build_config

@@ -15,9 +15,9 @@ from bert_keras.doctor.installed import (
     list_required_packages,
     read_version,
 )
-from bert_keras.doctor.processor import Processor
 from bert_keras.errors import InputError
 from bert_keras.extras import check_backend
+from bert_keras.processor import Processor
 
 _TRUE = ("1", "true", "yes", "on")
 _TENSORFLOW = ("tensorflow", "tensorflow-text")

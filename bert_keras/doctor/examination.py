@@ -34,10 +34,11 @@ def examine_environment(*, self_test: bool = True, progress: Callable[[str], Non
         section = Section("Versions")
         section.add_fault("packaging", "missing, so versions cannot be compared", "pip install packaging")
         return [section]
-    from bert_keras.doctor import conflicts, import_paths, machine, processor, versions
+    from bert_keras.doctor import conflicts, import_paths, machine, versions
     from bert_keras.doctor import self_test as tests
+    from bert_keras.processor import read_processor
 
-    found = processor.read_processor()
+    found = read_processor()
     environment = conflicts.Environment(os.environ, conflicts.read_keras_settings(), found)
     sections = [versions.check_versions(), conflicts.check_conflicts(environment), import_paths.check_import_paths()]
     hardware, gpus = machine.check_machine(found), machine.list_system_gpus()

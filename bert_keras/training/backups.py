@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 import safetensors.numpy
 
-from bert_keras.array_files import write_arrays
+from bert_keras.checkpoints.array_files import write_arrays
 from bert_keras.errors import InputError
 from bert_keras.files import CHECKSUMS, check_checksums, read_json, write_checksums, write_json
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument

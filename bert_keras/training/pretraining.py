@@ -30,7 +30,7 @@ from bert_keras.training.fitting import Phase, fit_phases
 from bert_keras.training.optimizers.named_optimizers import make_optimizer
 from bert_keras.training.optimizers.schedules import TimedLearningRate
 from bert_keras.training.resuming import digest_weights
-from bert_keras.training.strategies import distribute_batches, dtype_policy_scope
+from bert_keras.training.strategies import distribute_batches, dtype_policy_scope, should_compile
 
 MODELS = {"bert": BertPretrainer, "mlm": BertMaskedLM, "electra": ElectraPretrainer}
 
@@ -136,7 +136,7 @@ def _compile(model: keras.Model, run: Pretraining, plans: Sequence[PhasePlan]) -
         make_optimizer(run.optimizer, None if plans[0].num_steps is None else join_schedules(plans)),
         accumulation_steps=run.batches.accumulation_steps,
         gradient_checkpointing=run.speed.gradient_checkpointing,
-        jit_compile=run.speed.jit_compile is not False,  # "auto" = yes
+        jit_compile=should_compile(run.speed.jit_compile, run.model.dtype_policy),
         steps_per_execution=run.speed.steps_per_execution,
     )
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.batch_share import BatchShare
+from bert_keras.processor import Processor, read_processor
 from bert_keras.training.config.tables import STRATEGIES
 from bert_keras.training.config.tf_config import check_tf_config
 
@@ -62,6 +63,27 @@ def distribute_batches(
         return make_batches(share)
 
     return strategy.distribute_datasets_from_function(make_worker_batches)
+
+
+def should_compile(jit_compile: bool | str, dtype_policy: str, processor: Processor | None = None) -> bool:
+    """Return whether XLA compiles the pretraining step.
+
+    XLA computes bfloat16 in float32 on a CPU, and TensorFlow's own kernels use the processor's bfloat16 instructions.
+
+    Args:
+        jit_compile: `speed.jit_compile` of the run; "auto" is yes, except where the own kernels are faster.
+        dtype_policy: `model.dtype_policy` of the run.
+        processor: default: that of this machine.
+
+    Example:
+        >>> should_compile("auto", "float32"), should_compile(False, "float32")
+        (True, False)
+    """
+    if jit_compile != "auto":
+        return bool(jit_compile)
+    if dtype_policy != "mixed_bfloat16" or any(tf.config.list_physical_devices(kind) for kind in ("GPU", "TPU")):
+        return True
+    return "BF16" not in (processor or read_processor()).features
 
 
 def make_all_reduce_any(strategy: tf.distribute.Strategy) -> Callable[[bool], bool]:

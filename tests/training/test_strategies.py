@@ -5,8 +5,9 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.batch_share import BatchShare
+from bert_keras.processor import Processor
 from bert_keras.training.backups import NO_BACKUP
-from bert_keras.training.strategies import make_strategy
+from bert_keras.training.strategies import make_strategy, should_compile
 from tests.training.processes import finish, start, wait_for_step
 from tests.training.train_tiny import train
 
@@ -114,3 +115,17 @@ def test_the_shares_of_a_batch_are_its_sequences_in_order():
         BatchShare(2, 0, 2).sequences_per_replica(9)
     with pytest.raises(InputError, match="worker 2 of 2"):
         BatchShare(2, 2)
+
+
+@pytest.mark.parametrize(
+    ("setting", "policy", "features", "expected"),
+    [
+        ("auto", "float32", ("AVX-512", "BF16"), True),
+        ("auto", "mixed_bfloat16", ("AVX2",), True),
+        ("auto", "mixed_bfloat16", ("AVX-512", "BF16"), False),
+        (True, "mixed_bfloat16", ("AVX-512", "BF16"), True),
+        (False, "float32", (), False),
+    ],
+)
+def test_bfloat16_is_left_to_the_instructions_of_the_processor(setting, policy, features, expected):
+    assert should_compile(setting, policy, Processor("", features)) is expected

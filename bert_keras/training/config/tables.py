@@ -267,7 +267,8 @@ class SpeedSettings:
     """`[speed]`: settings that change time and memory, not what is learned.
 
     Args:
-        jit_compile: compile the step with XLA; "auto" = yes. Dropout draws different random numbers without XLA.
+        jit_compile: compile the step with XLA; "auto" = yes, except for bfloat16 on a processor with bfloat16
+            instructions, which XLA does not use. Dropout draws different random numbers without XLA.
         steps_per_execution: steps per call, on one device.
         gradient_checkpointing: recompute each block's activations in the backward pass, to save memory on long
             sequences.
