@@ -73,11 +73,11 @@ def _transpose(stored: StoredWeight) -> StoredWeight:
 
 def _merge(adapter: AdapterFolder, name: str, checkpoint: Checkpoint, pair: dict[str, StoredWeight]) -> StoredWeight:
     """Return a kernel `(in, out)` with its adapter, W + s (B A)^T, that is computed when it is read."""
-    if missing := {FACTOR_A, FACTOR_B} - pair.keys():
-        [there] = pair.values()
+    if len(pair) < 2:
+        [tensor] = pair.values()
         raise InputError(
-            f"{adapter.source} has the tensor {quote(there.name)} without its {missing.pop()[1:]}; expected both: save "
-            "the adapter again with save_pretrained"
+            f"{adapter.source} has the tensor {quote(tensor.name)} without the other matrix of its layer; expected "
+            "lora_A and lora_B: save the adapter again with save_pretrained"
         )
     kernel = checkpoint.weights.get(name)
     if kernel is None:

@@ -76,7 +76,7 @@ BAD_TENSORS = {
     "an unknown layer": (rename(TENSORS, "query", "gate"), r"tensor '.*gate\.lora_A\.weight', which belongs to no lay"),
     "a layer too many": (rename(TENSORS, "layer.0", "layer.9"), "which belongs to no layer of a BertClassifier"),
     "an embedding": (rename(TENSORS, "encoder.layer.0.attention.self.query", "embeddings.word_embeddings"), "no layer"),
-    "half an adapter": (dict(list(TENSORS.items())[:1]), r"lora_A\.weight' without its lora_B\.weight; expected both"),
+    "half an adapter": (dict(list(TENSORS.items())[:1]), r"lora_A\.weight' without the other matrix of its layer; exp"),
     "another width": ({**TENSORS, f"{QUERY}.lora_A.weight": np.ones((2, 9), "float32")}, r"expected \(2, 6\) and \(6"),
     "no adapter": (HEAD, r"has no tensors of LoRA \(lora_A, lora_B\)"),
 }
