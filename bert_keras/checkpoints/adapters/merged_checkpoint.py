@@ -63,7 +63,7 @@ def merge_adapter(checkpoint: Checkpoint, folder: str | os.PathLike) -> Checkpoi
 
 def _get_weight_name(tensor: str, ending: str) -> str:
     """Return the name in our table of the weight that a tensor of an adapter changes or replaces."""
-    name = tensor.removeprefix(PREFIX)
+    name = tensor.removeprefix(PREFIX).replace(".base_layer.", ".")  # of a trained bias of an adapted layer
     return normalize_tensor_name(name.removesuffix(ending) + ".weight" if ending else name)
 
 
