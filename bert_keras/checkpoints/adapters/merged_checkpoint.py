@@ -34,6 +34,8 @@ def merge_adapter(checkpoint: Checkpoint, folder: str | os.PathLike) -> Checkpoi
     by_name = {name.huggingface: name for name in names}
     factors: dict[str, dict[str, StoredWeight]] = {}
     for tensor in adapter.tensors.values():
+        if ".original_module." in tensor.name:  # the head that modules_to_save replaced
+            continue
         ending = next((one for one in (FACTOR_A, FACTOR_B) if tensor.name.endswith(one)), "")
         name = by_name.get(_get_weight_name(tensor.name, ending))
         if name is None or (ending and not name.is_kernel):
@@ -63,7 +65,9 @@ def merge_adapter(checkpoint: Checkpoint, folder: str | os.PathLike) -> Checkpoi
 
 def _get_weight_name(tensor: str, ending: str) -> str:
     """Return the name in our table of the weight that a tensor of an adapter changes or replaces."""
-    name = tensor.removeprefix(PREFIX).replace(".base_layer.", ".")  # of a trained bias of an adapted layer
+    name = tensor.removeprefix(PREFIX)
+    for wrapper in (".base_layer.", ".modules_to_save."):  # in the names of trained biases
+        name = name.replace(wrapper, ".")
     return normalize_tensor_name(name.removesuffix(ending) + ".weight" if ending else name)
 
 
