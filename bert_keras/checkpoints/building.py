@@ -60,12 +60,12 @@ def get_variables(model: BertModel) -> dict[str, keras.Variable]:
     names = list_model_weights(model)
     for name in names:
         _check_not_quantized(model, name.ours)
-    return {name.ours: _resolve(model, name.ours) for name in names}
+    return {name.ours: resolve(model, name.ours) for name in names}
 
 
 def _check_not_quantized(model: BertModel, weight: str) -> None:
     layer = weight.rpartition(".")[0]
-    if mode := getattr(_resolve(model, layer).dtype_policy, "quantization_mode", None):
+    if mode := getattr(resolve(model, layer).dtype_policy, "quantization_mode", None):
         raise InputError(
             f"the layer {layer} of {type(model).__name__} is quantized ({mode}); expected float weights: save, convert "
             "or export the model before you call its quantize()"
@@ -95,7 +95,7 @@ def build_head(model_class: type[BertModel], checkpoint: Checkpoint, head: dict[
     check_encoder(checkpoint)
     checkpoint.check_once()
     settings = {**_get_valid_settings(model_class, checkpoint, head), **head}
-    pooler = _wants_pooler(model_class, checkpoint)
+    pooler = checkpoint.wants_pooler_for(model_class.__name__)
     dtype = {"dtype": head["dtype"]} if "dtype" in head else {}
     with zero_initialization():
         encoder = modeling.BertEncoder(checkpoint.config, pooler=pooler, name="encoder", **dtype)
@@ -140,14 +140,6 @@ def _add_head(
         raise InputError(f"{model_class.__name__} cannot be built on {checkpoint}: {error}") from None
 
 
-def _wants_pooler(model_class: type[BertModel], checkpoint: Checkpoint) -> bool:
-    if model_class is modeling.BertPretrainer:
-        return True
-    if model_class is modeling.BertClassifier:
-        return checkpoint.family == "bert"
-    return model_class in (modeling.BertEncoder, modeling.BertEmbedder) and checkpoint.has_pooler
-
-
 def _get_valid_settings(model_class: type[BertModel], checkpoint: Checkpoint, head: dict[str, Any]) -> dict[str, Any]:
     """Return the stored settings of the head that are still valid."""
     if checkpoint.model != model_class.__name__:
@@ -176,7 +168,7 @@ def _list_fresh_weights(model: BertModel, checkpoint: Checkpoint, head: dict[str
     return fresh
 
 
-def _resolve(model: BertModel, path: str) -> Any:
+def resolve(model: BertModel, path: str) -> Any:
     """Return the layer or variable at a path such as `encoder.blocks.0.attention`."""
     first, *rest = path.split(".")
     found = get_encoder(model) if first == "encoder" else getattr(model, first)

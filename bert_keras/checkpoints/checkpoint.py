@@ -86,6 +86,14 @@ class Checkpoint:
             return True
         return self.has_pooler and self.model not in POOLERLESS
 
+    def wants_pooler_for(self, model: str) -> bool:
+        """Whether a model of class `model` that is built on this encoder has a pooler."""
+        if model == "BertPretrainer":
+            return True
+        if model == "BertClassifier":
+            return self.family == "bert"
+        return model in ("BertEncoder", "BertEmbedder") and self.has_pooler
+
     @functools.cached_property
     def tokenizer_settings(self) -> dict | None:
         """The arguments of `BertTokenizer`, or None if there is no vocabulary."""

@@ -6,10 +6,11 @@ It combines `loading.py` with `saving.py` or `keras_files/keras_hub_preset.py`.
 import os
 from typing import NamedTuple
 
+from bert_keras.checkpoints.adapters.merged_checkpoint import merge_adapter
 from bert_keras.checkpoints.building import get_variables
 from bert_keras.checkpoints.checkpoint import Checkpoint, describe_unused_tensors
 from bert_keras.checkpoints.keras_files.keras_hub_preset import write_preset
-from bert_keras.checkpoints.loading import is_keras_file, load, load_tokenizer
+from bert_keras.checkpoints.loading import check_takes_adapter, is_keras_file, load, load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.checkpoints.saving import save
 from bert_keras.errors import InputError, UnsupportedTokenizerError
@@ -34,7 +35,12 @@ class Conversion(NamedTuple):
 
 
 def convert(
-    source: str | os.PathLike | Checkpoint, out: str | os.PathLike, to: str = "huggingface", *, overwrite: bool = False
+    source: str | os.PathLike | Checkpoint,
+    out: str | os.PathLike,
+    to: str = "huggingface",
+    *,
+    adapter: str | os.PathLike | None = None,
+    overwrite: bool = False,
 ) -> Conversion:
     """Convert a model folder of any format, with its tokenizer and head.
 
@@ -42,6 +48,7 @@ def convert(
         source: any folder that `load` accepts, a `.keras` file, or the result of `read_checkpoint`.
         out: the folder to write.
         to: "huggingface", which is also the format of our own checkpoint folders, or "keras_hub".
+        adapter: folder of a LoRA adapter in PEFT's format to merge into the weights, see `load`.
         overwrite: replace a folder that `convert` wrote.
 
     Returns:
@@ -57,8 +64,13 @@ def convert(
     """
     if to not in FORMATS:
         raise InputError(f"there is no format {to!r}; expected one of {', '.join(FORMATS)}")
-    check_writable_folder(out, "convert", overwrite=overwrite, inputs=[str(source)])
-    source = source if is_keras_file(source) else read_checkpoint(source)
+    inputs = [str(source), *([] if adapter is None else [adapter])]
+    check_writable_folder(out, "convert", overwrite=overwrite, inputs=inputs)
+    if is_keras_file(source):
+        check_takes_adapter(source, adapter)
+    else:
+        source = read_checkpoint(source)
+        source = source if adapter is None else merge_adapter(source, adapter)
     model = load(source)
     lost = _list_skipped(source, model) if isinstance(source, Checkpoint) else []
     tokenizer = _load_tokenizer(source, lost)

@@ -7,6 +7,7 @@ import os
 import pathlib
 from typing import Any
 
+from bert_keras.checkpoints.adapters.merged_checkpoint import merge_adapter
 from bert_keras.checkpoints.building import build_head, build_model
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.keras_files.keras_file import load_keras_file
@@ -17,7 +18,7 @@ from bert_keras.modeling.base import BertModel
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 
-def load(path: str | os.PathLike | Checkpoint) -> BertModel:
+def load(path: str | os.PathLike | Checkpoint, *, adapter: str | os.PathLike | None = None) -> BertModel:
     """Load a model from a folder of any BERT format, or from a `.keras` file.
 
     Args:
@@ -31,12 +32,15 @@ def load(path: str | os.PathLike | Checkpoint) -> BertModel:
               which is downloaded to its cache (extra `hub`),
             - a `.keras` file of one of our models,
             - the result of `read_checkpoint`.
+        adapter: folder of a LoRA adapter in PEFT's format (`adapter_config.json`, `adapter_model.safetensors`), which
+            is merged into the weights. An adapter for a task brings the head of that task.
 
     Returns:
         The stored model: a `BertEncoder` or a model with a head.
 
     Raises:
-        InputError: the path has no supported format, or a file in it is missing, damaged or of another model.
+        InputError: the path has no supported format, or a file in it is missing, damaged or of another model; or the
+            adapter is not LoRA, or of another model.
 
     Example:
         >>> model = bk.load("demo/classifier")
@@ -44,8 +48,10 @@ def load(path: str | os.PathLike | Checkpoint) -> BertModel:
         ('BertClassifier', ('concurrency', 'interface', 'language', 'network'))
     """
     if is_keras_file(path):
+        check_takes_adapter(path, adapter)
         return load_keras_file(pathlib.Path(path))
-    return build_model(read_checkpoint(path))
+    checkpoint = read_checkpoint(path)
+    return build_model(checkpoint if adapter is None else merge_adapter(checkpoint, adapter))
 
 
 def load_with_head(model_class: type[BertModel], folder: str | os.PathLike | Checkpoint, **head: Any) -> BertModel:
@@ -83,3 +89,12 @@ def load_tokenizer(folder: str | os.PathLike | Checkpoint) -> BertTokenizer | No
 def is_keras_file(path: str | os.PathLike | Checkpoint) -> bool:
     """Whether a path has the ending of a `.keras` file."""
     return not isinstance(path, Checkpoint) and not is_hub_name(path) and pathlib.Path(path).suffix == ".keras"
+
+
+def check_takes_adapter(path: str | os.PathLike, adapter: str | os.PathLike | None) -> None:
+    """Raise `InputError` if an adapter is given for a `.keras` file."""
+    if adapter is not None:
+        raise InputError(
+            f"{path} is a .keras file, which cannot take the adapter {adapter}; expected a checkpoint folder: name the "
+            "folder that the adapter was trained on"
+        )

@@ -25,7 +25,7 @@ from bert_keras.modeling.layers import compute_sinusoidal_positions
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.publishing import publish_folder
 
-_HASHED_FILES = (WEIGHTS, f"{GENERATOR}/{WEIGHTS}", "vocab.txt", "tokenizer.json")
+_HASHED_FILES = (WEIGHTS, f"{GENERATOR}/{WEIGHTS}", "vocab.txt", "tokenizer.json")  # those that loading reads
 _COMMANDS = ("pretrain", "finetune", "convert")
 
 
@@ -54,6 +54,7 @@ def save(
         overwrite: replace a folder that `written_by` wrote. `save` also replaces folders of the commands.
         card: text of the model card `README.md`. Default: a short description of the model.
         notes: other files to write to the folder, contents keyed by file name, for example how the model was trained.
+            A name such as "adapter/adapter_config.json" is in a subfolder.
         task: settings of the task that the model was fine-tuned for, see `bert_keras.tasks`; stored in `config.json`.
         max_sequence_length: maximum length in tokens of an embedder without a tokenizer. Default: the number of
             positions of the model.
@@ -81,6 +82,7 @@ def save(
             (staging / GENERATOR).mkdir()
             _write_model(model.generator, staging / GENERATOR)
         for name, text in {"README.md": card or build_model_card(model, tokenizer), **(notes or {})}.items():
+            (staging / name).parent.mkdir(parents=True, exist_ok=True)
             (staging / name).write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
         write_checksums(staging, [name for name in _HASHED_FILES if (staging / name).exists()])
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 
 from bert_keras.checkpoints import save
+from bert_keras.checkpoints.adapters.adapter_files import build_adapter_files
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.huggingface.card_metadata import MeasuredScores
 from bert_keras.checkpoints.huggingface.model_card import build_model_card
@@ -16,6 +17,8 @@ from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.finetuning import FineTuned
 from bert_keras.training.search.searched_finetuning import describe_winner
 from bert_keras.training.search.trials import write_csv
+
+ADAPTER_FOLDER = "adapter"
 
 
 def save_finetuned(
@@ -51,7 +54,7 @@ def save_finetuned(
         tuned.model,
         tuned.tokenizer,
         folder,
-        notes={**_write_notes(tuned), **_draw_confusion_matrix(tuned)},
+        notes={**_write_notes(tuned), **_draw_confusion_matrix(tuned), **_build_adapter(tuned, start)},
         card=card,
         task=tuned.task.settings(),
         overwrite=overwrite,
@@ -69,6 +72,14 @@ def _write_notes(tuned: FineTuned) -> dict[str, str]:
     if tuned.trials:
         notes["search.csv"] = write_csv(tuned.trials, tuned.task.main_score)
     return notes
+
+
+def _build_adapter(tuned: FineTuned, start: Checkpoint) -> dict[str, bytes]:
+    """Return the files of the LoRA adapter in its subfolder, if one was trained."""
+    if tuned.adapter is None:
+        return {}
+    files = build_adapter_files(tuned.adapter, str(start))
+    return {f"{ADAPTER_FOLDER}/{name}": content for name, content in files.items()}
 
 
 def _draw_confusion_matrix(tuned: FineTuned) -> dict[str, bytes]:
@@ -102,6 +113,7 @@ def describe_epoch(tuned: FineTuned) -> str:
 
 def _list_card_facts(settings: FineTuning, data: TrainingData) -> dict[str, object]:
     held_out = "" if data.held_out is None else f", {data.held_out.describe()}"
+    adapter = {} if settings.lora_rank is None else {"LoRA": f"rank {settings.lora_rank}, alpha {settings.lora_alpha}"}
     return {
         "task": data.task.name,
         "train": f"{len(data.train):,} examples",
@@ -109,6 +121,7 @@ def _list_card_facts(settings: FineTuning, data: TrainingData) -> dict[str, obje
         "epochs": settings.num_epochs,
         "batch size": settings.batch_size,
         "learning rate": f"{settings.learning_rate:g}",
+        **adapter,
         "seed": settings.seed,
     }
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 
@@ -9,6 +10,8 @@ import keras
 import tensorflow as tf
 
 from bert_keras import modeling
+from bert_keras.checkpoints.adapters.adapted_layers import check_rank, select_layers
+from bert_keras.checkpoints.adapters.lora_layers import Adapter, LoraModel
 from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
 from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
@@ -50,6 +53,7 @@ class FineTuned:
         data: the examples and how they were read, if `bk.finetune` read them.
         settings: the training settings.
         trials: the results of all trials, if `bk.finetune` searched for the settings.
+        adapter: the LoRA adapter, if one was trained; `model` has it merged.
     """
 
     model: keras.Model
@@ -63,6 +67,7 @@ class FineTuned:
     data: TrainingData | None = None
     settings: FineTuning = dataclasses.field(default_factory=FineTuning)
     trials: Sequence[TrialResult] = ()
+    adapter: Adapter | None = None
 
 
 def run_finetuning(
@@ -116,6 +121,7 @@ def run_finetuning(
     keras.utils.set_random_seed(settings.seed)
     with strategy.scope(), dtype_policy_scope(settings.dtype_policy):
         model = _build_model(task, checkpoint, settings)
+        lora = _add_adapters(model, checkpoint, settings)
     task = task.with_length(min(task.max_sequence_length, model.encoder.config.max_sequence_length))
     sequences = task.add_labels(task.encode(tokenizer, train), train)
     steps_per_epoch = sequences.num_batches(settings.batch_size)
@@ -145,8 +151,27 @@ def run_finetuning(
         listeners=listeners,
         scorer=epochs,
     )
-    tuned = _select_epoch(model, tokenizer, scorer, epochs, keep_best=settings.keep_best, log=log.to_json_lines())
-    return dataclasses.replace(tuned, settings=settings)
+    _restore_epoch(model, epochs, keep_best=settings.keep_best)
+    adapter = None
+    if lora is not None:
+        adapter = lora.read_adapter()
+        with strategy.scope():
+            model = lora.merge()
+            _compile(model, task, settings, num_steps, unpad=unpad)
+        scorer = scorer.with_model(model)
+    task, answers = scorer.answer()
+    return FineTuned(
+        model,
+        tokenizer,
+        task,
+        task.score(answers, dev),
+        answers,
+        epochs.epochs,
+        epochs.best if settings.keep_best else len(epochs.epochs) - 1,
+        log.to_json_lines(),
+        settings=settings,
+        adapter=adapter,
+    )
 
 
 class _Scorer:
@@ -154,34 +179,33 @@ class _Scorer:
 
     def __init__(self, task: Task, model: keras.Model, sequences: EncodedSequences, examples: Sequence):
         self._task = task
-        self.examples = examples
+        self._examples = examples
         self._sequences = sequences
         self._run = SequenceRunner(KerasEngine(model), is_token_level=task.is_token_level)
 
+    def with_model(self, model: keras.Model) -> "_Scorer":
+        """Return a scorer of another model on the same examples."""
+        return _Scorer(self._task, model, self._sequences, self._examples)
+
     def answer(self) -> tuple[Task, list[dict]]:
         """Answer the examples; return the calibrated task and its answers."""
-        answers = self._task.decode(self._sequences, self._run(self._sequences), self.examples)
-        task = self._task.calibrate(answers, self.examples)
+        answers = self._task.decode(self._sequences, self._run(self._sequences), self._examples)
+        task = self._task.calibrate(answers, self._examples)
         return task, task.apply_calibration(answers)
 
     def score(self) -> dict[str, float]:
         """Score the answers of the calibrated task."""
         task, answers = self.answer()
-        return task.score(answers, self.examples)
+        return task.score(answers, self._examples)
 
 
-def _select_epoch(
-    model: keras.Model, tokenizer: BertTokenizer, scorer: _Scorer, epochs: EpochScores, *, keep_best: bool, log: str
-) -> FineTuned:
-    """Restore the weights of the best epoch, if `keep_best`, calibrate the task and score the model."""
+def _restore_epoch(model: keras.Model, epochs: EpochScores, *, keep_best: bool) -> None:
+    """Restore the weights of the best epoch, if `keep_best`."""
     if not epochs.epochs:  # resumed with fewer steps than were done, before the end of the first epoch
         epochs.set_model(model)
         epochs.on_epoch_end(0)
     if keep_best:
         epochs.restore_best(model)
-    task, answers = scorer.answer()
-    best = epochs.best if keep_best else len(epochs.epochs) - 1
-    return FineTuned(model, tokenizer, task, task.score(answers, scorer.examples), answers, epochs.epochs, best, log)
 
 
 def _build_model(task: Task, checkpoint: Checkpoint, settings: FineTuning) -> keras.Model:
@@ -192,11 +216,21 @@ def _build_model(task: Task, checkpoint: Checkpoint, settings: FineTuning) -> ke
     return model
 
 
+def _add_adapters(model: keras.Model, checkpoint: Checkpoint, settings: FineTuning) -> LoraModel | None:
+    """Add LoRA adapters to the model, and freeze the rest of its encoder; None without `lora_rank`."""
+    if settings.lora_rank is None:
+        return None
+    check_rank(settings.lora_rank, checkpoint)
+    layers = select_layers(type(model).__name__, checkpoint, settings.frozen_blocks or 0)
+    return LoraModel(model, layers, settings.lora_rank, settings.lora_alpha)
+
+
 def _compile(model: keras.Model, task: Task, settings: FineTuning, num_steps: int, *, unpad: bool) -> None:
     options = {"warmup_ratio": settings.warmup_ratio, "weight_decay": settings.weight_decay}
     optimizer = adamw(settings.learning_rate, num_steps, epsilon=_EPSILON, **options)
     optimizer.rate_factors = compute_layer_factors(model, settings.layer_decay)
-    optimizer.jit_update = num_steps * model.count_params() > _MIN_COMPILED
+    num_trained = sum(math.prod(variable.shape) for variable in model.trainable_variables)
+    optimizer.jit_update = num_steps * num_trained > _MIN_COMPILED
     model.compile(
         optimizer,
         task.loss(),

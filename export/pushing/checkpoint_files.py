@@ -24,6 +24,8 @@ _KNOWN = re.compile(
 )
 # endings of other files that we wrote; settings (.toml) are left out, because they contain paths of this machine
 _NOTES = (".json", ".jsonl", ".txt", ".md", ".csv", ".png", ".svg", ".html")
+# a LoRA adapter is left out for the same reason: its config names the checkpoint that it was trained on
+_ADAPTER = "adapter/"
 _MAX_LISTED = 10_000  # files that are looked at; a checkpoint folder has about ten
 
 
@@ -63,7 +65,7 @@ def find_checkpoint_files(folder: str | os.PathLike) -> CheckpointFiles:
     pushed, left_out = {}, []
     for name in sorted(_list_files(folder)):
         is_hidden = any(part.startswith(".") for part in name.split("/"))
-        is_note = name in written and name.lower().endswith(_NOTES)
+        is_note = name in written and name.lower().endswith(_NOTES) and not name.startswith(_ADAPTER)
         if not is_hidden and (_KNOWN.fullmatch(name) or is_note):
             pushed[name] = folder / name
         elif name != LISTING:

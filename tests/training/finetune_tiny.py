@@ -72,6 +72,11 @@ def pairs() -> tuple[Task, list]:
     return SentenceEmbedding(highest_score=5.0), examples
 
 
+LORA = dataclasses.replace(
+    SETTINGS, lora_rank=2, lora_alpha=3, learning_rate=3e-2, num_epochs=2, layer_decay=1.0, patience=0
+)
+SETTINGS_OF["lora"] = LORA
+
 TASKS = {"classify": classified, "tag": tagged, "answer": questions, "embed": pairs}
 
 
@@ -93,7 +98,7 @@ def get_settings(name: str) -> FineTuning:
 
 def tuned(name: str, checkpoint: pathlib.Path, settings: FineTuning | None = None, **options) -> FineTuned:
     """Fine-tune on all examples of a task, and score every fifth; `options` are those of `run_finetuning`."""
-    task, examples = TASKS[name]()
+    task, examples = TASKS["classify" if name == "lora" else name]()
     settings = settings or get_settings(name)
     return run_finetuning(task, checkpoint, examples, examples[::5], settings, **options)
 

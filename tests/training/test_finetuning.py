@@ -29,6 +29,8 @@ OUT_OF_RANGE = {
     "weight_decay": ([float("inf"), float("nan")], "a finite number"),
     "layer_decay": ([0, -0.5], "greater than 0"),
     "frozen_blocks": ([-1], "greater than or equal to 0"),
+    "lora_rank": ([0], "greater than or equal to 1"),
+    "lora_alpha": ([0], "greater than or equal to 1"),
     "patience": ([0.5, None], "a valid integer"),
     "keep_best": ([1, "yes"], "a valid boolean"),
     "seed": ([2**31], "less than or equal to 2147483647"),
@@ -107,6 +109,7 @@ def collect_facts(plan: PlannedError) -> dict[str, object]:
         "weights": digest(model),
         "dropout": [np.array(seed).tolist() for seed in model.variables if id(seed) not in weights],
         "trained": [weight.path.partition("/")[2] for weight in model.trainable_variables],
+        "scale": getattr(model.encoder.blocks[0].intermediate, "lora_alpha", None),
         "rate": schedule["peak_learning_rate"],
         "warm-up": schedule["num_warmup_steps"],
         "end of the rate": schedule["num_steps"],
@@ -128,6 +131,7 @@ EFFECTS = {
     "weight_decay": (0.5, {"decay"}),
     "layer_decay": (0.5, {"factors"}),
     "frozen_blocks": (1, {"trained", "factors"}),
+    "lora_rank": (2, {"trained", "weights", "factors", "scale"}),
     "patience": (4, {"patience"}),
     "keep_best": (False, set()),  # see below
     "seed": (5, {"batches", "weights", "dropout"}),
@@ -139,14 +143,14 @@ EFFECTS = {
 
 # settings whose effects have nothing in common, so that changing them together shows each effect
 TOGETHER = (
-    set(EFFECTS) - {"batch_size", "frozen_blocks", "warmup_ratio"},
+    set(EFFECTS) - {"batch_size", "frozen_blocks", "warmup_ratio", "lora_rank"},
     {"batch_size", "frozen_blocks"},
     {"warmup_ratio"},
 )
 
 
 def test_settings_that_are_changed_together_have_their_effects_and_no_other(planned):
-    assert EFFECTS.keys() == set.union(*TOGETHER)
+    assert EFFECTS.keys() == set.union(*TOGETHER, {"lora_rank"})
     before = collect_facts(planned(SETTINGS))
     for names in TOGETHER:
         effects = [fact for name in names for fact in EFFECTS[name][1]]
@@ -157,7 +161,7 @@ def test_settings_that_are_changed_together_have_their_effects_and_no_other(plan
 
 @pytest.mark.slow
 def test_every_setting_has_its_effect_and_no_other(planned):
-    assert EFFECTS.keys() == {field.name for field in dataclasses.fields(FineTuning)}
+    assert EFFECTS.keys() == {field.name for field in dataclasses.fields(FineTuning)} - {"lora_alpha"}
     before = collect_facts(planned(SETTINGS))
     assert collect_facts(planned(SETTINGS)) == before
     for name, (value, expected) in EFFECTS.items():

@@ -42,11 +42,8 @@ def open_weights(folder: pathlib.Path) -> dict[str, StoredWeight]:
         InputError: there are no weights, or they are pickled, truncated or ambiguous.
     """
     _check_weights_are_there(folder)
-    paths = _find_shards(folder)
-    for path in paths:
-        _check_size(path)
     tensors: dict[str, StoredWeight] = {}
-    for weight in (weight for path in paths for weight in _open_file(path)):
+    for weight in [weight for path in _find_shards(folder) for weight in open_weights_file(path)]:
         if (name := normalize_tensor_name(weight.name)) in tensors:
             raise InputError(
                 f"{folder} has the tensors {quote(tensors[name].name)} and {quote(weight.name)}, two names "
@@ -54,6 +51,16 @@ def open_weights(folder: pathlib.Path) -> dict[str, StoredWeight]:
             )
         tensors[name] = weight
     return tensors
+
+
+def open_weights_file(path: pathlib.Path) -> list[StoredWeight]:
+    """Return the tensors of a safetensors file. Each is read on demand.
+
+    Raises:
+        InputError: the file is missing, truncated or not in this format.
+    """
+    _check_size(path)
+    return list(_open_file(path))
 
 
 def _check_weights_are_there(folder: pathlib.Path) -> None:

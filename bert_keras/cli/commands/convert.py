@@ -5,7 +5,7 @@ import pathlib
 
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import print_result, print_settings
-from bert_keras.cli.options.argument_checks import add_overwrite, check_all
+from bert_keras.cli.options.argument_checks import add_overwrite, check_all, check_exists
 from bert_keras.cli.options.model_folder import parse_model_path, read_any_model
 from bert_keras.publishing import check_writable_folder
 
@@ -25,22 +25,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="huggingface",
         help="output format; huggingface is also the format of bert-keras (default %(default)s)",
     )
+    parser.add_argument(
+        "--adapter",
+        type=pathlib.Path,
+        metavar="FOLDER",
+        help="merge this LoRA adapter of PEFT (adapter_config.json, adapter_model.safetensors) into the weights",
+    )
     add_overwrite(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    source, _ = check_all(
+    source, *_ = check_all(
         lambda: read_any_model(arguments.source),
+        lambda: _check_adapter(arguments),
         lambda: check_writable_folder(
-            arguments.out, "convert", overwrite=arguments.overwrite, inputs=[arguments.source]
+            arguments.out, "convert", overwrite=arguments.overwrite, inputs=_list_inputs(arguments)
         ),
     )
-    print_settings("convert", {"in": arguments.source, "out": arguments.out, "to": arguments.to})
+    adapter = {} if arguments.adapter is None else {"adapter": arguments.adapter}
+    print_settings("convert", {"in": arguments.source, **adapter, "out": arguments.out, "to": arguments.to})
     load_tensorflow()
     from bert_keras.checkpoints import convert
 
-    model, lost = convert(source, arguments.out, arguments.to, overwrite=arguments.overwrite)
+    model, lost = convert(source, arguments.out, arguments.to, adapter=arguments.adapter, overwrite=arguments.overwrite)
     name, num_parameters = type(model).__name__, model.count_params()
     result = {
         "out": str(arguments.out),
@@ -53,3 +61,16 @@ def run(arguments: argparse.Namespace) -> None:
         *(f"not carried over: {item}" for item in lost),
     ]
     print_result(lines, result, as_json=arguments.json)
+
+
+def _list_inputs(arguments: argparse.Namespace) -> list[pathlib.Path | str]:
+    return [arguments.source, *([] if arguments.adapter is None else [arguments.adapter])]
+
+
+def _check_adapter(arguments: argparse.Namespace) -> None:
+    """Raise `InputError` if the folder of `--adapter` has no LoRA adapter."""
+    if arguments.adapter is not None:
+        from bert_keras.checkpoints.adapters.adapter_folder import read_adapter_folder
+
+        check_exists(arguments.adapter, "the folder of an adapter")
+        read_adapter_folder(arguments.adapter)

@@ -66,6 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
     from bert_keras.training.tracking.fit_progress import FitProgress
 
     described = _describe_task(data) | _describe_training(settings, data.task, strategy)
+    described |= _describe_adapters(settings, data.task, checkpoint)
     space = make_space(arguments, settings, checkpoint, data, strategy.num_replicas_in_sync)
     described = leave_out_searched(described, settings, space)
     names = {"checkpoint": arguments.checkpoint, "out": arguments.out}
@@ -208,6 +209,23 @@ def _describe_training(settings: FineTuning, task: Task, strategy: tf.distribute
         **{_to_words(name): value for name, value in unusual.items()},
         "seed": settings.seed,
     }
+
+
+def _describe_adapters(settings: FineTuning, task: Task, checkpoint: Checkpoint) -> dict[str, object]:
+    """Return the LoRA adapters and how many parameters they train, to print; nothing without `--lora-rank`."""
+    if settings.lora_rank is None:
+        return {}
+    from bert_keras.checkpoints.adapters.adapted_layers import count_trained_parameters
+
+    num_trained, num_parameters = count_trained_parameters(
+        task.model_class,
+        checkpoint,
+        settings.lora_rank,
+        num_classes=task.head_arguments().get("num_classes"),
+        num_frozen_blocks=settings.frozen_blocks or 0,
+    )
+    share = f"{num_trained:,} of {num_parameters:,} parameters are trained ({num_trained / num_parameters:.2%})"
+    return {"LoRA": f"rank {settings.lora_rank}, alpha {settings.lora_alpha}; {share}"}
 
 
 def _format_baseline(train: list, dev: list) -> str:

@@ -22,14 +22,20 @@ from bert_keras.config import PROBLEMS
 from bert_keras.errors import InputError
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
 from bert_keras.training.config.finetuning_file import KEYS, read_finetuning_file
-from bert_keras.training.config.finetuning_settings import FineTuning
+from bert_keras.training.config.finetuning_settings import LEARNING_RATE, LORA_LEARNING_RATE, FineTuning
 from bert_keras.training.config.tables import DTYPE_POLICIES
 
 # flag, field of FineTuning, type or choices, help
 _FLAGS = (
     ("--epochs", "num_epochs", positive_integer, "number of training epochs"),
     ("--batch-size", "batch_size", positive_integer, "sequences per step (embed: pairs)"),
-    ("--learning-rate", "learning_rate", positive_number, "peak learning rate; 2e-5 to 5e-5 for base, 1e-3 for tiny"),
+    (
+        "--learning-rate",
+        "learning_rate",
+        positive_number,
+        "peak learning rate; 2e-5 to 5e-5 for base, 1e-3 for tiny "
+        f"(default {LEARNING_RATE:g}; with --lora-rank {LORA_LEARNING_RATE:g})",
+    ),
     ("--warmup-ratio", "warmup_ratio", float, "fraction of steps with a rising learning rate"),
     ("--weight-decay", "weight_decay", float, "weight decay of matrices and embedding tables"),
     ("--layer-decay", "layer_decay", float, "learning-rate factor from each block to the one below; 1: equal rates"),
@@ -39,6 +45,8 @@ _FLAGS = (
         non_negative_integer,
         "freeze the embeddings and N lower blocks",
     ),
+    ("--lora-rank", "lora_rank", positive_integer, "train LoRA adapters of this rank and the head; the rest is frozen"),
+    ("--lora-alpha", "lora_alpha", positive_integer, "scale of the adapters, times the rank (default twice the rank)"),
     ("--patience", "patience", non_negative_integer, "stop after this many epochs without improvement; 0: never"),
     ("--seed", "seed", non_negative_integer, "random seed of the head, dropout and data order"),
     ("--accumulation-steps", "accumulation_steps", positive_integer, "micro-batches per step"),
@@ -59,7 +67,8 @@ _TASK_FLAGS = (
 )
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(FineTuning))
-_DEFAULTS = {"task": "classify", "on_error": "stop", **dataclasses.asdict(FineTuning())}
+# the default of the learning rate depends on other settings
+_DEFAULTS = {"task": "classify", "on_error": "stop", **dataclasses.asdict(FineTuning()), "learning_rate": None}
 # options whose key in the file has another name
 _OPTION_NAMES = {
     **{key: field for flag, field, *_ in _FLAGS if (key := flag.removeprefix("--").replace("-", "_")) != field},

@@ -1,5 +1,6 @@
 """`FineTuning`: the settings of a fine-tuning run. No TensorFlow here."""
 
+from collections.abc import Iterator
 from typing import Literal
 
 from bert_keras.training.config.settings import (
@@ -15,6 +16,11 @@ from bert_keras.training.config.settings import (
 )
 from bert_keras.training.config.tables import DTYPE_POLICIES
 
+LEARNING_RATE = 3e-5
+# Adapters start at zero and are small, so they need a higher rate than all weights.
+LORA_LEARNING_RATE = 2e-3
+LORA_SCALE = 2  # alpha divided by the rank, if alpha is not given
+
 
 @settings
 class FineTuning:
@@ -24,13 +30,17 @@ class FineTuning:
         num_epochs: passes over the training examples.
         batch_size: sequences per step over all replicas, or pairs of sequences for tasks on pairs; a text that is split
             into windows is several sequences.
-        learning_rate: the peak; 2e-5 to 5e-5 for BERT-Base, up to 1e-3 for tiny models.
+        learning_rate: the peak; 2e-5 to 5e-5 for BERT-Base, up to 1e-3 for tiny models. Default: 3e-5, or 2e-3 with
+            `lora_rank`.
         warmup_ratio: fraction of the steps with a rising learning rate.
         weight_decay: see `BertAdamW`.
         layer_decay: factor by which the learning rate decreases from each block to the one below it, as in ELECTRA's
             code; 1 = the same learning rate in all layers.
         frozen_blocks: number of blocks, counted from the embeddings, whose weights stay fixed; 0 = the embeddings only;
             None = all weights are trained.
+        lora_rank: train adapters of this rank in the dense layers of the encoder, and the head (LoRA, Hu et al. 2021);
+            all other weights stay fixed. None = no adapters.
+        lora_alpha: the adapters are scaled by `lora_alpha` / `lora_rank`. Default: twice the rank.
         patience: stop after this many epochs without a better score on the held-out examples; 0 = never.
         keep_best: end with the weights of the best epoch instead of the last.
         seed: seed of the new head's weights, dropout and the order of the examples.
@@ -44,14 +54,34 @@ class FineTuning:
 
     num_epochs: Count = 3
     batch_size: Count = 32
-    learning_rate: PositiveNumber = 3e-5
+    learning_rate: PositiveNumber | None = None
     warmup_ratio: Rate = 0.1
     weight_decay: Number = 0.01
     layer_decay: PositiveFraction = 1.0
     frozen_blocks: CountOrZero | None = None
+    lora_rank: Count | None = None
+    lora_alpha: Count | None = None
     patience: CountOrZero = 0
     keep_best: Flag = True
     seed: Seed = 0
     accumulation_steps: Count = 1
     gradient_checkpointing: Flag = False
     dtype_policy: Literal[DTYPE_POLICIES] = "float32"
+
+    def __post_init__(self) -> None:
+        """Set the defaults that depend on `lora_rank`."""
+        if self.learning_rate is None:
+            self._set("learning_rate", LORA_LEARNING_RATE if self.lora_rank else LEARNING_RATE)
+        if self.lora_rank and self.lora_alpha is None:
+            self._set("lora_alpha", LORA_SCALE * self.lora_rank)
+
+    def _set(self, name: str, value: float) -> None:
+        object.__setattr__(self, name, value)  # the class is frozen
+
+    def conflicts(self) -> Iterator[str]:
+        """Yield a sentence for each setting that needs another one."""
+        if self.lora_alpha is not None and self.lora_rank is None:
+            yield (
+                f"lora_alpha is {self.lora_alpha} without lora_rank; expected both, or none: add lora_rank, such as 8, "
+                "or leave lora_alpha out"
+            )

@@ -6,12 +6,13 @@ from typing import Protocol
 
 from bert_keras.checks import format_names
 from bert_keras.errors import InputError
-from bert_keras.training.config.finetuning_settings import FineTuning
+from bert_keras.training.config.finetuning_settings import LORA_LEARNING_RATE, FineTuning
 
 # The learning rate that suits a model falls with its width: 1e-4 is the upper end for BERT-Base (768), 2e-3 for tiny
 # (128). A power law through these two points gives the models between them.
 _BASE_DIM, _BASE_RATE, _EXPONENT = 768, 1e-4, 1.67
 _RATE_SPAN = 20  # highest learning rate divided by the lowest
+_LORA_SPAN = 4  # with adapters, the highest learning rate divided by the default
 _BATCH_SIZES = (16, 32, 64)
 _MIN_STEPS_PER_EPOCH = 4  # a batch size that leaves fewer steps in an epoch is not tried
 _CHOICES = {"warmup_ratio": (0.0, 0.06, 0.1, 0.2), "weight_decay": (0.0, 0.01, 0.1), "layer_decay": (0.8, 0.9, 1.0)}
@@ -95,6 +96,8 @@ def make_search_space(
     """
     high = _BASE_RATE * (_BASE_DIM / hidden_dim) ** _EXPONENT
     high = min(float(f"{high:.1g}"), 2e-3)  # one digit: nobody needs 6.2513e-4
+    if base.lora_rank is not None:
+        high = _LORA_SPAN * LORA_LEARNING_RATE
     sizes = tuple(
         size for size in _BATCH_SIZES if size * _MIN_STEPS_PER_EPOCH <= num_sequences and not size % batch_multiple
     )

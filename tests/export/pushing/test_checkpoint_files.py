@@ -21,6 +21,7 @@ OTHERS = {  # what must never be pushed: its path, and how it is listed
     "checkpoint-500/config.json": "checkpoint-500/",
     "classifier.unpublished.0a/config.json": "classifier.unpublished.0a/",
     "generator/secret.txt": "generator/",
+    "adapter/adapter_config.json": "adapter/",  # it has the path of the start checkpoint
 }
 
 
@@ -30,7 +31,8 @@ def test_only_files_of_the_model_and_files_that_we_wrote_are_pushed(folder):
         (folder / name).write_text("private")
     (folder / "trials.json").write_text("{}")
     (folder / "weights.bin").write_text("")
-    write_json(folder / ".bert_keras.json", {"written_by": "finetune", "files": ["trials.json", "weights.bin", ".env"]})
+    written = ["trials.json", "adapter/adapter_config.json"]
+    write_json(folder / ".bert_keras.json", {"written_by": "finetune", "files": [*written, "weights.bin", ".env"]})
     found = find_checkpoint_files(folder)
     assert set(found.pushed) == MODEL_FILES | {"metrics.json", "trials.json"}
     assert all(path == folder / name for name, path in found.pushed.items())

@@ -1,0 +1,136 @@
+"""`Adapter`: a trained LoRA adapter, and its two files in the format of PEFT. No Keras here.
+
+`adapter_folder.py` reads such files.
+"""
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import safetensors.numpy
+
+from bert_keras.checkpoints.adapters.adapted_layers import AdaptedLayers
+from bert_keras.checkpoints.huggingface.huggingface_folder import get_name_prefix
+from bert_keras.checkpoints.huggingface.weight_names import WeightName
+from bert_keras.files import CHECKSUMS, format_json
+from bert_keras.hub.names import is_hub_name, parse_hub_name
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+PREFIX = "base_model.model."  # of every tensor's name: PEFT's model contains the model of transformers twice
+FACTOR_A, FACTOR_B = ".lora_A.weight", ".lora_B.weight"
+TASK_TYPES = {  # PEFT's: our class
+    "SEQ_CLS": "BertClassifier",
+    "TOKEN_CLS": "BertTokenClassifier",
+    "QUESTION_ANS": "BertQuestionAnswerer",
+    "FEATURE_EXTRACTION": "BertEmbedder",
+}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Adapter:
+    """A trained adapter: what it adds to the layers of the checkpoint that it was trained on.
+
+    Attributes:
+        layers: the layers with an adapter, and the weights that were trained themselves.
+        rank: r, the width of the adapters.
+        alpha: the adapters are scaled by `alpha` / `rank`.
+        factors: the matrices A `(in, r)` and B `(r, out)` of each adapted layer, keyed by our name of its kernel, which
+            becomes W + (alpha / r) A B.
+        trained: the values of the weights that were trained themselves, keyed by our names.
+    """
+
+    layers: AdaptedLayers
+    rank: int
+    alpha: int
+    factors: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    trained: Mapping[str, np.ndarray]
+
+    def compute_change(self, kernel: str) -> np.ndarray:
+        """Compute what the adapter adds to a kernel `(in, out)`, in float32."""
+        a, b = self.factors[kernel]
+        return np.float32(self.alpha / self.rank) * (a @ b)
+
+
+def build_adapter_files(adapter: Adapter, base: str | os.PathLike) -> dict[str, bytes]:
+    """Return the files that `peft.PeftModel.from_pretrained(model, folder)` opens, and a checksum, keyed by name.
+
+    The folder has a `SHA256SUMS` of its own, so that it can be moved.
+
+    Args:
+        adapter: the adapter.
+        base: the checkpoint that it was trained on, as the user named it.
+    """
+    tensors: dict[str, np.ndarray] = {}
+    for name in adapter.layers.kernels:
+        a, b = adapter.factors[name.ours]
+        module = PREFIX + _get_module(name, adapter.layers)
+        tensors |= {module + FACTOR_A: a.T, module + FACTOR_B: b.T}
+    for name in adapter.layers.trained:
+        value = adapter.trained[name.ours]
+        tensors[PREFIX + _get_tensor_name(name, adapter.layers)] = value.T if name.is_kernel else value
+    tensors = {name: np.ascontiguousarray(value, "float32") for name, value in tensors.items()}
+    weights = safetensors.numpy.save(tensors, metadata={"format": "pt"})
+    return {
+        CONFIG: (format_json(_build_config(adapter, base), indent=2) + "\n").encode(),
+        WEIGHTS: weights,
+        CHECKSUMS: f"{hashlib.sha256(weights).hexdigest()}  {WEIGHTS}\n".encode(),
+    }
+
+
+def _build_config(adapter: Adapter, base: str | os.PathLike) -> dict[str, object]:
+    """Return `adapter_config.json`: the keys that PEFT needs; it has the same defaults for the others."""
+    name, revision = os.fspath(base), None
+    if is_hub_name(base):
+        hub_name = parse_hub_name(name)
+        name, revision = hub_name.repository, hub_name.revision
+    task_types = {model: task_type for task_type, model in TASK_TYPES.items()}
+    return {
+        "peft_type": "LORA",
+        "task_type": task_types[adapter.layers.model],
+        "base_model_name_or_path": name,
+        "revision": revision,
+        "r": adapter.rank,
+        "lora_alpha": adapter.alpha,
+        "target_modules": _list_target_modules(adapter.layers),
+        "modules_to_save": _list_saved_modules(adapter.layers),
+        "bias": "none",
+        "fan_in_fan_out": False,
+        "inference_mode": True,
+        "init_lora_weights": True,
+        "lora_dropout": 0.0,
+        "use_dora": False,
+        "use_rslora": False,
+    }
+
+
+def _get_tensor_name(name: WeightName, layers: AdaptedLayers) -> str:
+    return get_name_prefix(name, layers.model, layers.family) + name.huggingface
+
+
+def _get_module(name: WeightName, layers: AdaptedLayers) -> str:
+    return _get_tensor_name(name, layers).removesuffix(".weight")
+
+
+def _list_target_modules(layers: AdaptedLayers) -> list[str]:
+    """Return the names of the adapted layers in their block, or the full names if only some blocks are adapted.
+
+    PEFT adapts every layer whose name ends with a dot and one of them.
+    """
+    adapted = [_get_module(name, layers) for name in layers.kernels]
+    dense = [_get_module(name, layers) for name in layers.names if name.is_kernel]
+    endings = list(dict.fromkeys(_get_ending(name) for name in layers.kernels))
+    matched = [module for module in dense if module.endswith(tuple(f".{ending}" for ending in endings))]
+    return endings if matched == adapted else adapted
+
+
+def _get_ending(name: WeightName) -> str:
+    """Return the name of a dense layer without its block: `attention.self.query`, `pooler.dense`."""
+    parts = name.huggingface.removesuffix(".weight").split(".")
+    return ".".join(parts[3:] if parts[:2] == ["encoder", "layer"] else parts)
+
+
+def _list_saved_modules(layers: AdaptedLayers) -> Sequence[str] | None:
+    """Return the modules that were trained themselves: `classifier`, `qa_outputs`, `pooler`."""
+    return list(dict.fromkeys(name.huggingface.split(".")[0] for name in layers.trained)) or None

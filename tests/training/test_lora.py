@@ -1,0 +1,201 @@
+"""Fine-tuning with LoRA trains the adapters and the head alone, and returns a model with the adapters merged."""
+
+import dataclasses
+import json
+
+import keras
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import bert_keras as bk
+from bert_keras.cli.main import main
+from bert_keras.errors import InputError
+from bert_keras.training import FineTuning
+from bert_keras.training.backups import BackupFolder, BackupOptions
+from bert_keras.training.config.finetuning_settings import LORA_LEARNING_RATE
+from bert_keras.training.optimizers.layer_decay import compute_layer_factors
+from tests.marks import slow, slow_except
+from tests.training.finetune_tiny import LORA, TASKS, digest, make_report, tuned
+from tests.training.processes import finish, start
+
+RANK = LORA.lora_rank
+TOLERANCE = 2e-6  # of losses and scores, as for other fine-tunings on several devices
+HEADS = {"classify": "classifier", "tag": "classifier", "answer": "span", "embed": None}
+
+
+@pytest.fixture(scope="module")
+def classified(tiny_encoder, tmp_path_factory):
+    """A classification with LoRA, and the folder with its backups."""
+    folder = tmp_path_factory.mktemp("kept") / "backups"
+    backup = BackupOptions(BackupFolder(folder, num_kept=99), every_steps=6)
+    return make_report("classify", tiny_encoder, LORA, backup=backup), folder
+
+
+@pytest.mark.parametrize("name", slow_except(TASKS, quick=["classify", "embed"]))
+def test_only_kernels_change_and_only_by_matrices_of_the_rank(name, tiny_encoder):
+    done = tuned(name, tiny_encoder, LORA)
+    before = {weight.path.partition("/")[2]: weight.numpy() for weight in bk.load(tiny_encoder).weights}
+    after = {weight.path.partition("/")[2]: weight.numpy() for weight in done.model.encoder.weights}
+    changed = {path for path in after if path in before and not np.array_equal(before[path], after[path])}
+    adapted = ("block_0/", "pooler/") if name == "classify" else ("block_0/",)
+    assert changed == {path for path in before if path.startswith(adapted) and path.endswith("/kernel")}
+    for path in changed:
+        assert np.linalg.matrix_rank(after[path] - before[path], tol=1e-4) == RANK
+    num_frozen = 2 if name == "embed" else 0  # the pooler, which an embedder never trains
+    assert len(done.model.trainable_weights) == len(done.model.weights) - num_frozen
+    assert all("lora" not in weight.path for weight in done.model.weights)
+    assert done.adapter.rank == RANK
+    assert {path.split(".")[0] for path in done.adapter.trained if "pooler" not in path} <= {HEADS[name]}
+
+
+def test_the_scores_are_those_of_the_merged_model(tiny_encoder):
+    done = tuned("classify", tiny_encoder, LORA)
+    for name, score in done.epochs[done.best].items():
+        assert done.scores[name] == pytest.approx(score, abs=1e-5)
+
+
+def test_lora_learns(classified):
+    report, _ = classified
+    assert report["losses"][-1] < 0.9 * report["losses"][0]
+
+
+def test_a_resumed_training_ends_with_the_same_bits(classified, tiny_encoder):
+    report, folder = classified
+    backups = BackupFolder(folder)
+    assert backups.steps() == [6, 12]
+    again = make_report("classify", tiny_encoder, LORA, backup=BackupOptions(backups, resume=True))
+    assert again["losses"] == report["losses"][-len(again["losses"]) :]
+    assert len(again["losses"]) < len(report["losses"])
+    for name in ("weights", "scores", "epochs", "best"):
+        assert again[name] == report[name], name
+
+
+def test_another_rank_does_not_resume_a_backup(classified, tiny_encoder):
+    backup = BackupOptions(BackupFolder(classified[1]), resume=True)
+    with pytest.raises(InputError, match="lora_rank was 2 and is 3"):
+        make_report("classify", tiny_encoder, dataclasses.replace(LORA, lora_rank=3), backup=backup)
+
+
+SPARING = {"accumulation_steps": 2}, {"gradient_checkpointing": True}
+
+
+@pytest.mark.parametrize("changes", slow(*SPARING))
+def test_options_that_save_memory_change_nothing(changes, classified, tiny_encoder):
+    report = make_report("classify", tiny_encoder, dataclasses.replace(LORA, **changes))
+    assert report["losses"] == pytest.approx(classified[0]["losses"], abs=TOLERANCE)
+
+
+@pytest.mark.slow
+def test_two_devices_train_as_one(classified, tiny_encoder, tmp_path):
+    report = finish(start("finetune_tiny.py", tiny_encoder, tmp_path / "out", "lora:2"), tmp_path / "out")["lora"]
+    assert report["losses"] == pytest.approx(classified[0]["losses"], abs=TOLERANCE)
+    assert report["scores"] == pytest.approx(classified[0]["scores"], abs=1e-5)
+
+
+@pytest.mark.slow
+def test_adapters_trained_in_16_bits_are_merged_in_32(tiny_encoder):
+    done = tuned("classify", tiny_encoder, dataclasses.replace(LORA, dtype_policy="mixed_bfloat16"))
+    name = "encoder.blocks.0.attention.query.kernel"
+    before = bk.load(tiny_encoder).blocks[0].attention.query.kernel.numpy()
+    kernel = done.model.encoder.blocks[0].attention.query.kernel
+    assert kernel.dtype == "float32"
+    np.testing.assert_array_equal(kernel.numpy(), before + done.adapter.compute_change(name))
+
+
+def make_lora_model(encoder, **changes):
+    """Return the model of a fine-tuning before its first step."""
+    from bert_keras.checkpoints.reading import read_checkpoint
+    from bert_keras.training import finetuning
+
+    task, _ = TASKS["classify"]()
+    settings, checkpoint = dataclasses.replace(LORA, **changes), read_checkpoint(encoder)
+    model = finetuning._build_model(task, checkpoint, settings)
+    finetuning._add_adapters(model, checkpoint, settings)
+    return model
+
+
+def test_layer_decay_applies_to_the_adapters(make_encoder):
+    model = make_lora_model(make_encoder(num_layers=2))
+    factors = compute_layer_factors(model, 0.5)
+    by_path = {variable.path: factor for variable, factor in zip(model.trainable_variables, factors, strict=True)}
+    lora = {path: factor for path, factor in by_path.items() if "lora_kernel" in path}
+    assert {factor for path, factor in lora.items() if "block_1/" in path} == {0.25}
+    assert {factor for path, factor in lora.items() if "block_0/" in path} == {0.125}
+    assert {factor for path, factor in by_path.items() if "classifier" in path} == {1}
+
+
+def test_frozen_blocks_have_no_adapters(make_encoder):
+    model = make_lora_model(make_encoder(num_layers=2), frozen_blocks=1)
+    paths = [variable.path for variable in model.trainable_variables]
+    assert any("block_1/" in path for path in paths)
+    assert not any("block_0/" in path for path in paths)
+
+
+def test_ranks_and_frozen_blocks_without_a_use_are_rejected(tiny_encoder):
+    with pytest.raises(InputError, match=r"lora_rank is 9 for a model of width 16; expected at most half the width"):
+        tuned("tag", tiny_encoder, dataclasses.replace(LORA, lora_rank=9))
+    with pytest.raises(InputError, match="lora_rank is set and all 1 blocks are frozen, so no layer is left for an ad"):
+        tuned("tag", tiny_encoder, dataclasses.replace(LORA, frozen_blocks=1))
+
+
+def test_the_learning_rate_and_alpha_follow_the_rank():
+    assert (FineTuning().learning_rate, FineTuning().lora_alpha) == (3e-5, None)
+    assert (FineTuning(lora_rank=4).learning_rate, FineTuning(lora_rank=4).lora_alpha) == (LORA_LEARNING_RATE, 8)
+    assert FineTuning(lora_rank=4, learning_rate=1e-4, lora_alpha=3).learning_rate == 1e-4
+    assert FineTuning(lora_rank=4, lora_alpha=3).lora_alpha == 3
+    with pytest.raises(InputError, match="lora_alpha is 3 without lora_rank; expected both, or none: add lora_rank"):
+        FineTuning(lora_alpha=3)
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_encoder, tmp_path_factory):
+    """The folder that the command wrote, what it printed, and its options."""
+    folder = tmp_path_factory.mktemp("command")
+    rows = [f'{{"text": "{text}", "label": "{"cat" if "cat" in text else "none"}"}}' for text in example_texts()]
+    (folder / "train.jsonl").write_text("\n".join(rows) + "\n")
+    options = ["finetune", str(tiny_encoder), str(folder / "out"), "--train", str(folder / "train.jsonl")]
+    options += ["--lora-rank", "2", "--epochs", "1", "--json"]
+    return folder / "out", options
+
+
+def example_texts() -> list[str]:
+    return [example.text for example in TASKS["classify"]()[1]]
+
+
+def test_the_command_prints_what_is_trained_and_writes_both_models(trained, tiny_encoder, capsys):
+    out, options = trained
+    assert main(options) == 0
+    printed = capsys.readouterr()
+    shown = [line for line in printed.err.splitlines() if "parameters are trained" in line]
+    assert len(shown) == 1
+    assert "rank 2, alpha 4; " in shown[0]
+    assert json.loads(printed.out)["out"] == str(out)
+    listed = json.loads((out / ".bert_keras.json").read_text())["files"]
+    assert {"adapter/adapter_config.json", "adapter/adapter_model.safetensors", "adapter/SHA256SUMS"} <= set(listed)
+    config = json.loads((out / "adapter/adapter_config.json").read_text())
+    assert (config["base_model_name_or_path"], config["r"], config["lora_alpha"]) == (str(tiny_encoder), 2, 4)
+    num_trained = sum(value.size for value in load_file(out / "adapter/adapter_model.safetensors").values())
+    assert f"{num_trained:,} of {bk.load(out).count_params():,} parameters" in shown[0]
+    assert "- LoRA: rank 2, alpha 4" in (out / "README.md").read_text()
+    again = bk.load(tiny_encoder, adapter=out / "adapter")
+    for ours, theirs in zip(bk.load(out).weights, again.weights, strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=0, atol=1e-6)
+    assert main([*options, "--overwrite"]) == 0
+    (out / "adapter/notes.txt").write_text("mine")
+    assert main([*options, "--overwrite"]) == 2
+    assert "holds adapter/notes.txt, which finetune did not write" in capsys.readouterr().err
+
+
+def test_a_search_tries_higher_learning_rates():
+    from bert_keras.training.search.search_space import make_search_space
+
+    low, high = make_search_space(FineTuning(lora_rank=8), hidden_dim=768, num_sequences=900, fixed=[]).rates
+    assert low < LORA_LEARNING_RATE < high
+    assert low > make_search_space(FineTuning(), hidden_dim=768, num_sequences=900, fixed=[]).rates[1]
+
+
+def test_digests_differ_between_models(tiny_encoder):
+    """So that equal digests above mean equal weights."""
+    keras.utils.set_random_seed(1)
+    assert digest(make_lora_model(tiny_encoder)) != digest(bk.load(tiny_encoder))
