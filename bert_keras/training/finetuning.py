@@ -14,7 +14,7 @@ from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.tasks.base import EncodedSequences, Task
+from bert_keras.tasks.base import EncodedSequences, LabelledSequences, Task
 from bert_keras.tasks.engines.keras_engine import KerasEngine
 from bert_keras.tasks.examples.training_data import TrainingData
 from bert_keras.tasks.sequence_runner import SequenceRunner
@@ -65,6 +65,33 @@ class FineTuned:
     trials: Sequence[TrialResult] = ()
 
 
+class LabelTraining:
+    """What a fine-tuning trains and on what: here a model with the task's head, on labels.
+
+    A subclass can train the model as a part of another one, and on more than labels.
+    """
+
+    def build_model(self, task: Task, checkpoint: Checkpoint, settings: FineTuning) -> keras.Model:
+        """Build the model that is trained; called in the scope of the strategy and of the dtype policy."""
+        return _build_model(task, checkpoint, settings)
+
+    def get_result(self, model: keras.Model) -> keras.Model:
+        """Return the part of the trained model that is scored and returned."""
+        return model
+
+    def add_labels(self, task: Task, sequences: EncodedSequences, examples: Sequence) -> LabelledSequences:
+        """Add to encoded training examples what the model learns."""
+        return task.add_labels(sequences, examples)
+
+    def loss(self, task: Task) -> object:
+        """Return the loss for `compile`."""
+        return task.loss()
+
+    def identify(self) -> dict[str, object]:
+        """Return plain values that identify what is learned besides labels, keyed by a name for messages."""
+        return {}
+
+
 def run_finetuning(
     task: Task,
     checkpoint: str | os.PathLike | Checkpoint,
@@ -76,6 +103,7 @@ def run_finetuning(
     listeners: Sequence[Callable[[dict], None]] = (),
     strategy: tf.distribute.Strategy | None = None,
     backup: BackupOptions = NO_BACKUP,
+    method: LabelTraining | None = None,
 ) -> FineTuned:
     """Train a checkpoint with a task head, and score it on held-out examples after each epoch.
 
@@ -90,6 +118,7 @@ def run_finetuning(
         strategy: any `tf.distribute` strategy. Default: the one whose scope is active, or else one device. The batch
             size is the global batch size over all replicas.
         backup: where to write backups, and whether to resume.
+        method: what is trained, and on what. Default: `LabelTraining()`.
 
     Returns:
         The trained model with its task, scores and log.
@@ -106,7 +135,7 @@ def run_finetuning(
         >>> 0 <= run_finetuning(task, "demo/pretrained", examples, examples).scores["accuracy"] <= 1
         True
     """
-    settings = settings or FineTuning()
+    settings, method = settings or FineTuning(), method or LabelTraining()
     strategy = strategy or tf.distribute.get_strategy()
     _check_examples(train=train, dev=dev)
     _check_batch_size(task, settings, strategy.num_replicas_in_sync, len(train))
@@ -115,15 +144,15 @@ def run_finetuning(
     tokenizer = load_tokenizer(checkpoint)
     keras.utils.set_random_seed(settings.seed)
     with strategy.scope(), dtype_policy_scope(settings.dtype_policy):
-        model = _build_model(task, checkpoint, settings)
+        model = method.build_model(task, checkpoint, settings)
     task = task.with_length(min(task.max_sequence_length, model.encoder.config.max_sequence_length))
-    sequences = task.add_labels(task.encode(tokenizer, train), train)
+    sequences = method.add_labels(task, task.encode(tokenizer, train), train)
     steps_per_epoch = sequences.num_batches(settings.batch_size)
     num_steps = steps_per_epoch * settings.num_epochs
     unpad = not isinstance(strategy, tf.distribute.TPUStrategy)  # a TPU needs fixed shapes
     with strategy.scope():
-        _compile(model, task, settings, num_steps, unpad=unpad)
-    scorer = _Scorer(task, model, task.encode(tokenizer, dev), dev)
+        _compile(model, method.loss(task), settings, num_steps, unpad=unpad)
+    scorer = Scorer(task, method.get_result(model), task.encode(tokenizer, dev), dev)
     all_reduce_any = make_all_reduce_any(strategy)
     epochs = EpochScores(scorer.score, task.main_score, patience=settings.patience, all_reduce_any=all_reduce_any)
 
@@ -138,7 +167,11 @@ def run_finetuning(
         model,
         [Phase(make_batches, lambda: None, num_steps, evaluate_every=steps_per_epoch)],
         settings={**dataclasses.asdict(settings), "task": task.settings(), "model": model.encoder.config.to_dict()},
-        data={**identify_data(train, dev, tokenizer), "the checkpoint": digest_weights(model.encoder)},
+        data={
+            **identify_data(train, dev, tokenizer),
+            "the checkpoint": digest_weights(model.encoder),
+            **method.identify(),
+        },
         strategy=strategy,
         backup=backup,
         callbacks=callbacks,
@@ -146,11 +179,18 @@ def run_finetuning(
         scorer=epochs,
     )
     tuned = _select_epoch(model, tokenizer, scorer, epochs, keep_best=settings.keep_best, log=log.to_json_lines())
-    return dataclasses.replace(tuned, settings=settings)
+    return dataclasses.replace(tuned, model=method.get_result(model), settings=settings)
 
 
-class _Scorer:
-    """Score the held-out examples with the current weights of the model."""
+class Scorer:
+    """Score the held-out examples with the current weights of a model.
+
+    Args:
+        task: the task.
+        model: the model.
+        sequences: the encoded examples.
+        examples: the examples.
+    """
 
     def __init__(self, task: Task, model: keras.Model, sequences: EncodedSequences, examples: Sequence):
         self._task = task
@@ -171,7 +211,7 @@ class _Scorer:
 
 
 def _select_epoch(
-    model: keras.Model, tokenizer: BertTokenizer, scorer: _Scorer, epochs: EpochScores, *, keep_best: bool, log: str
+    model: keras.Model, tokenizer: BertTokenizer, scorer: Scorer, epochs: EpochScores, *, keep_best: bool, log: str
 ) -> FineTuned:
     """Restore the weights of the best epoch, if `keep_best`, calibrate the task and score the model."""
     if not epochs.epochs:  # resumed with fewer steps than were done, before the end of the first epoch
@@ -192,14 +232,14 @@ def _build_model(task: Task, checkpoint: Checkpoint, settings: FineTuning) -> ke
     return model
 
 
-def _compile(model: keras.Model, task: Task, settings: FineTuning, num_steps: int, *, unpad: bool) -> None:
+def _compile(model: keras.Model, loss: object, settings: FineTuning, num_steps: int, *, unpad: bool) -> None:
     options = {"warmup_ratio": settings.warmup_ratio, "weight_decay": settings.weight_decay}
     optimizer = adamw(settings.learning_rate, num_steps, epsilon=_EPSILON, **options)
     optimizer.rate_factors = compute_layer_factors(model, settings.layer_decay)
     optimizer.jit_update = num_steps * model.count_params() > _MIN_COMPILED
     model.compile(
         optimizer,
-        task.loss(),
+        loss,
         accumulation_steps=settings.accumulation_steps,
         gradient_checkpointing=settings.gradient_checkpointing,
         jit_compile=False,  # XLA would compile the step again for each length of a batch
