@@ -152,8 +152,8 @@ class Distiller(HeadModel):
 
     def match_labels(self, x: Tensor, y: Any, outputs: dict):
         """Return the targets and the predictions of each loss, keyed by its name."""
-        labels, taught = _split(y)
-        taught |= {name: value for name, value in outputs.items() if name.startswith(_TAUGHT)}
+        labels, given = _split(y)
+        taught = {name: value for name, value in outputs.items() if name.startswith(_TAUGHT)} | given
         taught = {name.removeprefix(_TAUGHT): value for name, value in taught.items()}
         own = {name: value for name, value in outputs.items() if not name.startswith(_TAUGHT)}
         names = list(self.student.default_loss())
