@@ -16,8 +16,8 @@ from bert_keras.export.parity.reference import Outputs, Reference
 from bert_keras.pipelines.corpus.text_sources import TextSource, read_lines
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks import kept_tokens
-from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.kept_tokens import KeptTokens, tokenize_to_ids
+from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 
 _MAX_CHECKED_TOKENS = 64  # of each text; base takes 1.2 ms per token
 _TOLERANCE = 1e-5  # of an output, relative to its largest value if that is above 1
