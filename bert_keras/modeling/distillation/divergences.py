@@ -64,7 +64,7 @@ class SquaredDistance(keras.losses.Loss):
 class AttentionDivergence(keras.losses.Loss):
     """Kullback-Leibler divergence of attention probabilities `(B, N, S, S)` (Wang et al. 2020, 3.1).
 
-    Returns the mean over the heads for each query, `(B, S)`. Jiao et al. (2020) compare the scores before the softmax instead.
+    Returns the mean over the heads for each query, `(B, S)`. Jiao et al. (2020) compare the scores before the softmax.
     """
 
     def __init__(self, name: str = "attention_divergence", reduction: str = "none", **kwargs):

@@ -4,6 +4,7 @@ import dataclasses
 import os
 from collections.abc import Sequence
 
+from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.bad_examples import BadExamples
@@ -17,6 +18,7 @@ from bert_keras.tasks.examples.prediction_data import read_prediction_data
 from bert_keras.tasks.examples.scoring_data import find_labelled_columns, read_scoring_data
 from bert_keras.tasks.examples.training_data import TrainingData, describe_reading
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
+from bert_keras.tasks.task_loading import read_checkpoint_task
 from bert_keras.tasks.text_classification import TextExample
 
 
@@ -31,6 +33,22 @@ class DistillationData(TrainingData):
 
     num_labelled: int = 0
     is_dev_labelled: bool = True
+
+
+def read_teacher_task(teacher: Checkpoint, **lengths: object) -> Task:
+    """Return the task of a teacher.
+
+    Args:
+        teacher: its checkpoint.
+        **lengths: `max_sequence_length` and `window_overlap`; default: as stored.
+
+    Raises:
+        InputError: it has no vocabulary or no head of a task.
+    """
+    check_has_vocabulary(teacher)
+    task = read_checkpoint_task(teacher, **lengths)
+    # pairs with scores are what an embedder can be scored on, whatever it was trained on
+    return dataclasses.replace(task, objective="regression") if isinstance(task, SentenceEmbedding) else task
 
 
 def read_distillation_data(

@@ -1,4 +1,4 @@
-"""What `bk.distill` writes next to the weights in its output folder: settings, scores of both models, log, model card."""
+"""What `bk.distill` writes next to the weights in its output folder: settings, scores of both models, log, card."""
 
 import dataclasses
 import os

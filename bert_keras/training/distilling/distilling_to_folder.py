@@ -7,20 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 import keras
 import tensorflow as tf
 
-from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
+from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.extras import check_tensorflow_backend
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
 from bert_keras.publishing import check_writable_folder
-from bert_keras.tasks.base import Task
-from bert_keras.tasks.examples.distillation_data import DistillationData, read_distillation_data
+from bert_keras.tasks.examples.distillation_data import (
+    DistillationData,
+    read_distillation_data,
+    read_teacher_task,
+)
 from bert_keras.tasks.examples.file_options import FileOptions
 from bert_keras.tasks.examples.held_out import check_dev_share
 from bert_keras.tasks.examples.option_checks import DEV_SHARE, check_keyword_arguments, check_options_of_task
 from bert_keras.tasks.predictor import Predictor
-from bert_keras.tasks.sentence_embedding import SentenceEmbedding
-from bert_keras.tasks.task_loading import read_checkpoint_task
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
 from bert_keras.training.config.distillation_file import KEYS
 from bert_keras.training.config.distillation_settings import Distillation
@@ -133,22 +134,6 @@ def distill(
 
     backup = BackupOptions(get_backup_folder(out), backup_every, resume, allow_changes, spell)
     return train_to_folder(out, train_all, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
-
-
-def read_teacher_task(teacher: Checkpoint, **lengths: object) -> Task:
-    """Return the task of a teacher.
-
-    Args:
-        teacher: its checkpoint.
-        **lengths: `max_sequence_length` and `window_overlap`; default: as stored.
-
-    Raises:
-        InputError: it has no vocabulary or no head of a task.
-    """
-    check_has_vocabulary(teacher)
-    task = read_checkpoint_task(teacher, **lengths)
-    # pairs with scores are what an embedder can be scored on, whatever it was trained on
-    return dataclasses.replace(task, objective="regression") if isinstance(task, SentenceEmbedding) else task
 
 
 def label_held_out(data: DistillationData, teacher: Checkpoint) -> DistillationData:

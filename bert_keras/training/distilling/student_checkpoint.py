@@ -71,8 +71,8 @@ def _check_same_vocabulary(student: Checkpoint, teacher: Checkpoint) -> None:
     if own.vocabulary != theirs.vocabulary or own.rules != theirs.rules:
         what = "vocabulary" if own.vocabulary != theirs.vocabulary else "rules for texts"
         raise InputError(
-            f"{student} has another {what} than the teacher {teacher}; expected the same tokens, since both models read "
-            "the same ids: choose a preset, or num_layers"
+            f"{student} has another {what} than the teacher {teacher}; expected the same tokens, since both models "
+            "read the same ids: choose a preset, or num_layers"
         )
 
 
