@@ -12,7 +12,7 @@ from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.tasks.base import Task, check_choice
 from bert_keras.tasks.examples.data_warnings import find_data_warnings
 from bert_keras.tasks.examples.file_options import FileOptions
-from bert_keras.tasks.examples.held_out import HeldOut, hold_out
+from bert_keras.tasks.examples.held_out import hold_out
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
 from bert_keras.tasks.examples.prediction_data import read_prediction_data
 from bert_keras.tasks.examples.scoring_data import find_labelled_columns, read_scoring_data
@@ -84,20 +84,25 @@ def read_distillation_data(
     """
     check_choice("on_error", on_error, ("stop", "skip"))
     _check_given(task, train, dev, unlabelled, spell)
+    given = {"train": train, "dev": dev, "unlabelled": unlabelled}
+    names = {role: one if isinstance(one, str | os.PathLike) else role for role, one in given.items()}
     bad = BadExamples(skip=on_error == "skip", spell=spell)
     labelled = [] if train is None else read_scoring_data(task, train, options, bad, spell=spell)
     held_out, is_dev_labelled = None, True
     if dev is not None:
         dev_examples = read_scoring_data(task, dev, options, bad, spell=spell)
     elif labelled:
-        labelled, dev_examples, held_out = hold_out(labelled, train, share=dev_share, seed=seed, spell=spell)
+        labelled, dev_examples, held_out = hold_out(labelled, names["train"], share=dev_share, seed=seed, spell=spell)
     others = [] if unlabelled is None else _read_unlabelled(task, unlabelled, options, bad)
     if isinstance(task, SentenceEmbedding):
         others = _join_pairs(others)
     if dev is None and not labelled:
-        others, dev_examples, held_out = hold_out(others, unlabelled, share=dev_share, seed=seed, spell=spell)
+        others, dev_examples, held_out = hold_out(others, names["unlabelled"], share=dev_share, seed=seed, spell=spell)
         is_dev_labelled = False
-    warnings = _find_warnings(task, labelled, dev_examples, train, dev, held_out, options, spell) if labelled else ()
+    warnings = ()
+    if labelled:
+        looked_at = {"held_out": held_out, "has_named_columns": options.columns is not None, "spell": spell}
+        warnings = find_data_warnings(task, labelled, dev_examples, names["train"], names["dev"], **looked_at)
     reading = describe_reading(task.name, train, dev, options, {"on_error": on_error, "dev_share": dev_share})
     if isinstance(unlabelled, str | os.PathLike):
         reading["unlabelled"] = os.fspath(unlabelled)
@@ -162,18 +167,3 @@ def _join_pairs(examples: Sequence[TextExample]) -> list[TextExample]:
     texts = [example.text for example in examples if example.second_text is None]
     texts += texts[:1] if len(texts) % 2 else []
     return [*pairs, *map(TextExample, texts[::2], texts[1::2])]
-
-
-def _find_warnings(
-    task: Task,
-    labelled: Sequence,
-    dev_examples: Sequence,
-    train: object,
-    dev: object,
-    held_out: HeldOut | None,
-    options: FileOptions,
-    spell: Spell,
-) -> list[str]:
-    has_names = options.columns is not None
-    options = {"held_out": held_out, "has_named_columns": has_names, "spell": spell}
-    return find_data_warnings(task, labelled, dev_examples, train, dev, **options)

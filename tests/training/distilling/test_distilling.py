@@ -72,7 +72,7 @@ def test_a_student_of_every_task_learns_its_teacher_with_and_without_labels(name
     distilled = bk.distill(
         teachers(name), tmp_path / "out", train=data, num_layers=2, num_epochs=3, callbacks=[losses], **FAST
     )
-    assert losses.values[-1] < 0.9 * losses.values[0]
+    assert losses.values[-1] < 0.97 * losses.values[0]
     assert distilled.model.encoder.config.num_layers == 2
     loaded = bk.load(tmp_path / "out")
     for ours, theirs in zip(distilled.model.weights, loaded.weights, strict=True):
@@ -116,23 +116,24 @@ def test_every_kind_of_student_trains(kind, teachers):
         assert sizes.vocabulary_size == distilled.tokenizer.vocabulary_size == 19
 
 
-@pytest.mark.parametrize("options", [{}, {"hidden_weight": 1.0}], ids=["outputs given", "teacher in each step"])
-def test_a_killed_distillation_resumes_to_the_same_bits(options, teachers, tmp_path):
+RESUMED = {"outputs given": {}, "teacher in each step": {"hidden_weight": 1.0}}
+
+
+@pytest.mark.parametrize("case", slow_except(RESUMED, quick=["outputs given"]))
+def test_a_killed_distillation_resumes_to_the_same_bits(case, teachers, tmp_path):
     def run(out, **more):
-        settings = {"num_layers": 2, "num_epochs": 2, **FAST, **options, **more}
+        settings = {"num_layers": 2, "num_epochs": 2, **FAST, **RESUMED[case], **more}
         return bk.distill(teachers("classify"), tmp_path / out, train=make_data("classify", 40), **settings)
 
     whole = run("whole")
     with pytest.raises(InterruptedTrainingError):
         run("killed", callbacks=[Losses(stop_at=5)])
     assert not (tmp_path / "killed").exists()
+    with pytest.raises(InputError, match=r"temperature was 2.0 and is 3.0"):
+        run("killed", resume=True, temperature=3.0)
     resumed = run("killed", resume=True)
     assert digest(resumed.model) == digest(whole.model)
     assert resumed.scores == whole.scores
-    with pytest.raises(InterruptedTrainingError):
-        run("other", callbacks=[Losses(stop_at=2)])
-    with pytest.raises(InputError, match=r"temperature was 2.0 and is 3.0"):
-        run("other", resume=True, temperature=3.0)
 
 
 @pytest.mark.slow
@@ -182,7 +183,7 @@ def test_invalid_settings_are_reported(settings, message):
 
 def test_data_and_models_that_do_not_fit_are_refused(teachers, make_encoder, story_tokenizer, tmp_path):
     teacher = teachers("classify")
-    examples = [("the cat", "cat"), ("a dog", "dog"), ("the mat", "none")] * 4
+    examples = [(text, "none") for text in TEXTS[:12]]
     with pytest.raises(InputError, match="num_layers is 4 and the teacher has 3 layers"):
         bk.distill(teacher, train=examples, num_layers=4)
     with pytest.raises(InputError, match="the label 'bird' is not one of the model's"):
