@@ -71,7 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_group(parser, "losses", _LOSSES)
     flags = [row for row in finetuning_options.FLAGS if row[1] in _FIELDS]
-    finetuning_options.add_settings(parser, flags, {name: _DEFAULTS.get(name) for name in _FIELDS})
+    training = parser.add_argument_group("training")
+    finetuning_options.add_settings(training, flags, {name: _DEFAULTS.get(name) for name in _FIELDS})
     training_options.add_training_options(parser)
     task_options.add_file_options(parser)
 

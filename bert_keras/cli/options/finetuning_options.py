@@ -92,7 +92,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     task_options.add_on_error(parser)
     parser.set_defaults(on_error=None)
-    training = add_settings(parser, FLAGS, _DEFAULTS)
+    training = parser.add_argument_group("training")
+    add_settings(training, FLAGS, _DEFAULTS)
     add_option(
         training,
         "--search",
@@ -104,20 +105,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     task_options.add_file_options(parser)
 
 
-def add_settings(
-    parser: argparse.ArgumentParser, flags: Sequence[tuple], defaults: Mapping[str, object]
-) -> argparse._ArgumentGroup:
-    """Declare the options for the settings of a training, and return their group of the help.
+def add_settings(parser: argparse.ArgumentParser, flags: Sequence[tuple], defaults: Mapping[str, object]) -> None:
+    """Add the options for the settings of a training.
 
     Args:
-        parser: the parser of the command.
+        parser: parser or argument group.
         flags: options as in `FLAGS`.
         defaults: the default of each setting, for the help.
     """
-    training = parser.add_argument_group("training")
     for flag, field, kind, text in flags:
-        add_option(training, flag, kind, text + format_default(defaults[field]), dest=field)
-    kept = training.add_mutually_exclusive_group()
+        add_option(parser, flag, kind, text + format_default(defaults[field]), dest=field)
+    kept = parser.add_mutually_exclusive_group()
     kept.add_argument(
         "--keep-last",
         dest="keep_best",
@@ -131,7 +129,6 @@ def add_settings(
         const=True,
         help="write the best epoch; the default unless --config differs",
     )
-    return training
 
 
 def format_default(value: object) -> str:

@@ -52,7 +52,6 @@ class TeacherTraining(LabelTraining):
         student = super().build_model(task, checkpoint, settings)
         self._width = student.compute_output_shape().get("embedding", (None, 0))[-1]
         self.teacher_model = build_model(self._checkpoint)
-        self.teacher_model.encoder.unpad_in_inference = True
         compares_layers = settings.hidden_weight > 0 or settings.attention_weight > 0
         return Distiller(
             student,
