@@ -2,23 +2,23 @@
 
 import dataclasses
 import json
-import os
-import signal
 
-import keras
 import numpy as np
 import pytest
 
 import bert_keras as bk
+from bert_keras.checkpoints.loading import load_tokenizer
+from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError, InterruptedTrainingError
-from bert_keras.pipelines.readers.bad_examples import BadExamples
-from bert_keras.tasks.examples.distillation_data import DistillationData
+from bert_keras.tasks.base import softmax
 from bert_keras.training.config.distillation_settings import Distillation
-from bert_keras.training.distilling.teacher_training import fit_width
+from bert_keras.training.distilling.student_checkpoint import make_student_checkpoint
+from bert_keras.training.distilling.teacher_training import TeacherTraining, fit_width
 from tests.marks import slow_except
+from tests.training.distilling.distill_tiny import FAST, Losses, make_data
 from tests.training.finetune_tiny import TASKS, TEXTS, digest
+from tests.training.processes import finish, start
 
-FAST = {"batch_size": 8, "learning_rate": 5e-3, "verbose": False}
 ALL_TASKS = slow_except(TASKS, quick=["classify", "tag"])
 
 
@@ -40,30 +40,6 @@ def teachers(story_tokenizer, perturb, tmp_path_factory):
         return folders[name]
 
     return make
-
-
-def make_data(name, num_labelled=None):
-    """The examples of a task, of which the first have labels."""
-    task, examples = TASKS[name]()
-    num_labelled = len(examples) if num_labelled is None else num_labelled
-    task = task.with_length(min(task.max_sequence_length, 24))
-    return DistillationData(task, examples, examples[::5], None, None, BadExamples(), (), {}, num_labelled=num_labelled)
-
-
-class Losses(keras.callbacks.Callback):
-    """Record the mean loss of each epoch, and stop the process at a step if asked to."""
-
-    def __init__(self, stop_at=None):
-        super().__init__()
-        self.values, self._stop_at, self._steps = [], stop_at, 0
-
-    def on_train_batch_end(self, batch, logs=None):
-        self._steps += 1
-        if self._steps == self._stop_at:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.values.append(logs["loss"])
 
 
 @pytest.mark.parametrize("name", ALL_TASKS)
@@ -145,6 +121,32 @@ def test_micro_batches_and_gradient_checkpointing_change_nothing(name, teachers)
         settings = {"num_layers": 2, "hidden_weight": 0.5, "attention_weight": 0.5, "num_epochs": 2, **FAST, **options}
         bk.distill(teachers(name), train=make_data(name, 20), callbacks=[losses[-1]], **settings)
     assert losses[0].values == pytest.approx(losses[1].values, abs=2e-5)
+
+
+def test_a_student_with_fewer_tokens_gets_what_its_teacher_computes_for_the_same_texts(teachers):
+    teacher, data = read_checkpoint(teachers("classify")), make_data("classify")
+    kept = [example for example in data.train if "hat" not in example.text]
+    settings = Distillation(num_layers=1, trim_vocabulary=True)
+    student, description = make_student_checkpoint(teacher, data.task, settings, kept)
+    assert description == "layers 1 of the teacher's 3; 19 of 20 tokens"
+    tokenizer = load_tokenizer(student)
+    method = TeacherTraining(teacher, tokenizer, len(kept), settings)
+    method.build_model(data.task, student, settings)
+    labelled = method.add_labels(data.task, data.task.encode(tokenizer, kept), kept)
+    answers = bk.Predictor.from_checkpoint(teachers("classify")).answer(kept)
+    expected = [answer["probabilities"] for answer in answers]
+    np.testing.assert_allclose(softmax(labelled.labels["teacher_logits"]), expected, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TASKS)
+def test_two_devices_distill_as_one(name, teachers, tmp_path):
+    reports = []
+    for num_devices in (1, 2):
+        out = tmp_path / f"{num_devices}.json"
+        reports.append(finish(start("distilling/distill_tiny.py", teachers(name), out, name, num_devices), out))
+    assert reports[0]["losses"] == pytest.approx(reports[1]["losses"], abs=2e-5)
+    assert reports[0]["scores"] == pytest.approx(reports[1]["scores"], abs=2e-5)
 
 
 def test_an_embedder_needs_no_labels_at_all(teachers, tmp_path):
