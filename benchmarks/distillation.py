@@ -161,7 +161,7 @@ def train_encoder(arguments: argparse.Namespace, row: Row, folder: pathlib.Path,
 def read_pairs(path: pathlib.Path) -> list[dict]:
     """Read the pairs of STS-B with their scores, 0 to 5."""
     with open(path, encoding="utf-8", newline="") as file:
-        return [{"text": one, "second_text": other, "label": float(score)} for one, other, score in csv.reader(file)]
+        return [{"text1": one, "text2": other, "label": float(score)} for one, other, score in csv.reader(file)]
 
 
 def read_sentences(data: pathlib.Path) -> list[str]:
@@ -174,7 +174,7 @@ def read_sentences(data: pathlib.Path) -> list[str]:
     with gzip.open(data / "pretrain_corpus/wiki_squad_contexts.txt.gz", "rt", encoding="utf-8") as file:
         articles = re.split(r"(?<=[.!?])\s+", file.read(4_000_000))
     sources = [
-        [text for pair in pairs for text in (pair["text"], pair["second_text"])],
+        [text for pair in pairs for text in (pair["text1"], pair["text2"])],
         reviews,
         questions,
         [sentence for sentence in articles if 20 < len(sentence) < 200],
