@@ -33,6 +33,7 @@ _PUBLIC_NAMES = {
     "evaluate": "bert_keras.tasks.evaluation",
     "pretrain": "bert_keras.training.pretraining_to_folder",
     "finetune": "bert_keras.training.finetuning_to_folder",
+    "distill": "bert_keras.training.distilling.distilling_to_folder",
     "export_model": "bert_keras.export.artifacts",
     "push": "bert_keras.export.pushing.pushing",
     "plan": "bert_keras.analysis.cost_model.planning",

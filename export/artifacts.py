@@ -27,11 +27,11 @@ from bert_keras.export.vocabulary_trimming import (
     build_trimming_report,
     check_equal_outputs,
     choose_tokens,
-    trim_checkpoint,
 )
 from bert_keras.extras import check_tensorflow_backend
 from bert_keras.pipelines.corpus.text_sources import TextSource, find_sources
 from bert_keras.staging import lock_folder
+from bert_keras.tasks.kept_tokens import trim_checkpoint
 from bert_keras.tasks.task_loading import TASK_CLASSES, restore_task
 from bert_keras.tasks.text_classification import TextClassification
 

@@ -32,7 +32,7 @@ INHERITED = {  # where the methods of models are defined
 }
 PUBLIC = [*(name for name in bk.__all__ if name != "__version__"), *METHODS]
 SLOW = {  # most take 3 to 20 s, because they train, export, or start a process
-    *("pretrain", "finetune", "export_model", "BertClassifier.export", "evaluate", "inspect", "plan"),
+    *("pretrain", "finetune", "distill", "export_model", "BertClassifier.export", "evaluate", "inspect", "plan"),
     *("Predictor.from_artifact", "Predictor.from_checkpoint", "Predictor.with_prompt", "Predictor.__call__"),
     *("bert_keras.training.pretraining.run_pretraining", "bert_keras.training.finetuning.run_finetuning"),
     *("bert_keras.export.verify.verify", "bert_keras.export.runtimes.fresh_process.FreshProcess"),

@@ -26,7 +26,7 @@ from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.publishing import publish_folder
 
 _HASHED_FILES = (WEIGHTS, f"{GENERATOR}/{WEIGHTS}", "vocab.txt", "tokenizer.json")  # those that loading reads
-_COMMANDS = ("pretrain", "finetune", "convert")
+_COMMANDS = ("pretrain", "finetune", "distill", "convert")
 
 
 def save(

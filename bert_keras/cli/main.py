@@ -12,6 +12,7 @@ COMMANDS = (
     "make-records",
     "pretrain",
     "finetune",
+    "distill",
     "evaluate",
     "predict",
     "fill-mask",

@@ -19,7 +19,7 @@ from bert_keras.errors import DoctorError, InputError, InterruptedTrainingError,
 from bert_keras.extras import check_backend, check_tensorflow_backend
 
 _COMMANDS_WITHOUT_KERAS = ("learn-vocab", "make-records", "doctor")
-_TENSORFLOW_COMMANDS = ("finetune", "export", "verify", "plan", "demo")
+_TENSORFLOW_COMMANDS = ("finetune", "distill", "export", "verify", "plan", "demo")
 _SUCCESS, _CHECK_FAILED, _RESUMABLE = 0, 1, 75
 _UNEXPECTED_ERROR = 1  # the exit status that Python gives it
 

@@ -38,14 +38,41 @@ def save_finetuned(
         card_facts: see `finetune`.
         overwrite: replace `folder` if `finetune` wrote it.
     """
-    facts = _list_card_facts(tuned.settings, tuned.data) if card_facts is None else dict(card_facts)
+    facts = list_card_facts(tuned.settings, tuned.data) if card_facts is None else dict(card_facts)
     if tuned.trials:
         facts |= describe_winner(tuned.trials, tuned.settings, tuned.task.main_score)
+    notes = {**_write_notes(tuned), **draw_confusion_matrix(tuned), **_build_adapter(tuned, start)}
+    write_trained(tuned, folder, start, facts, notes, _write_history(tuned, facts), overwrite, written_by="finetune")
+
+
+def write_trained(
+    tuned: FineTuned,
+    folder: str | os.PathLike,
+    start: Checkpoint,
+    facts: Mapping[str, object],
+    notes: Mapping[str, str | bytes],
+    history: str,
+    overwrite: bool,
+    *,
+    written_by: str,
+) -> None:
+    """Write a trained model of a task as a checkpoint folder with a model card.
+
+    Args:
+        tuned: the model and how it was trained.
+        folder: the folder.
+        start: the checkpoint that it was made from.
+        facts: how it was trained; `dev` describes the held-out examples.
+        notes: contents of the other files, keyed by name.
+        history: sections of the model card about the training.
+        overwrite: replace `folder` if `written_by` wrote it.
+        written_by: the command.
+    """
     measured = MeasuredScores(tuned.scores, f"held-out examples: {facts.get('dev', len(tuned.data.dev))}")
     card = build_model_card(
         tuned.model,
         tuned.tokenizer,
-        history=_write_history(tuned, facts),
+        history=history,
         measured=measured,
         start=start,
         has_pairs=getattr(tuned.task, "has_pairs", False),
@@ -54,11 +81,11 @@ def save_finetuned(
         tuned.model,
         tuned.tokenizer,
         folder,
-        notes={**_write_notes(tuned), **_draw_confusion_matrix(tuned), **_build_adapter(tuned, start)},
+        notes=notes,
         card=card,
         task=tuned.task.settings(),
         overwrite=overwrite,
-        written_by="finetune",
+        written_by=written_by,
     )
 
 
@@ -82,7 +109,7 @@ def _build_adapter(tuned: FineTuned, start: Checkpoint) -> dict[str, bytes]:
     return {f"{ADAPTER_FOLDER}/{name}": content for name, content in files.items()}
 
 
-def _draw_confusion_matrix(tuned: FineTuned) -> dict[str, bytes]:
+def draw_confusion_matrix(tuned: FineTuned) -> dict[str, bytes]:
     """Return `confusion_matrix.png`, if the task has one and matplotlib is installed."""
     if not tuned.task.has_confusion_matrix:
         return {}
@@ -111,7 +138,7 @@ def describe_epoch(tuned: FineTuned) -> str:
     return f"epoch {tuned.best + 1} of {len(tuned.epochs)}"
 
 
-def _list_card_facts(settings: FineTuning, data: TrainingData) -> dict[str, object]:
+def list_card_facts(settings: FineTuning, data: TrainingData) -> dict[str, object]:
     held_out = "" if data.held_out is None else f", {data.held_out.describe()}"
     adapter = {} if settings.lora_rank is None else {"LoRA": f"rank {settings.lora_rank}, alpha {settings.lora_alpha}"}
     return {
@@ -128,8 +155,15 @@ def _list_card_facts(settings: FineTuning, data: TrainingData) -> dict[str, obje
 
 def _write_history(tuned: FineTuned, card_facts: Mapping[str, object]) -> str:
     """Write the sections of the model card about the training: data and settings, then scores."""
-    lines = ["## How it was fine-tuned", ""]
-    lines += [f"- {name}: {value}" for name, value in card_facts.items() if name != "labels"]
-    lines += ["", f"## Scores on the held-out examples ({describe_epoch(tuned)})", ""]
-    lines += [f"- {name}: {value:.4g}" for name, value in tuned.scores.items()]
-    return "\n".join(lines)
+    return "\n".join(["## How it was fine-tuned", "", *list_facts(card_facts), "", *list_scores(tuned)])
+
+
+def list_facts(facts: Mapping[str, object]) -> list[str]:
+    """Return the lines of a model card about the training."""
+    return [f"- {name}: {value}" for name, value in facts.items() if name != "labels"]
+
+
+def list_scores(tuned: FineTuned) -> list[str]:
+    """Return the lines of a model card about the scores, with their title."""
+    lines = [f"## Scores on the held-out examples ({describe_epoch(tuned)})", ""]
+    return lines + [f"- {name}: {value:.4g}" for name, value in tuned.scores.items()]

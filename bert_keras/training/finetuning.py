@@ -9,9 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import keras
 import tensorflow as tf
 
-from bert_keras import modeling
-from bert_keras.checkpoints.adapters.adapted_layers import check_rank, select_layers
-from bert_keras.checkpoints.adapters.lora_layers import Adapter, LoraModel
+from bert_keras.checkpoints.adapters.adapter_files import Adapter
 from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
 from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
@@ -25,7 +23,9 @@ from bert_keras.training.backups import NO_BACKUP, BackupOptions
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.epoch_scores import EpochScores
 from bert_keras.training.fitting import Phase, fit_phases
-from bert_keras.training.optimizers.layer_decay import compute_layer_factors, freeze
+from bert_keras.training.methods.adapter_training import AdapterTraining
+from bert_keras.training.methods.label_training import LabelTraining
+from bert_keras.training.optimizers.layer_decay import compute_layer_factors
 from bert_keras.training.optimizers.named_optimizers import adamw
 from bert_keras.training.resuming import digest_weights
 from bert_keras.training.search.trials import TrialResult
@@ -81,6 +81,7 @@ def run_finetuning(
     listeners: Sequence[Callable[[dict], None]] = (),
     strategy: tf.distribute.Strategy | None = None,
     backup: BackupOptions = NO_BACKUP,
+    method: LabelTraining | None = None,
 ) -> FineTuned:
     """Train a checkpoint with a task head, and score it on held-out examples after each epoch.
 
@@ -95,6 +96,7 @@ def run_finetuning(
         strategy: any `tf.distribute` strategy. Default: the one whose scope is active, or else one device. The batch
             size is the global batch size over all replicas.
         backup: where to write backups, and whether to resume.
+        method: what is trained, and on what. Default: all weights, or adapters with `lora_rank`, on the labels.
 
     Returns:
         The trained model with its task, scores and log.
@@ -112,6 +114,7 @@ def run_finetuning(
         True
     """
     settings = settings or FineTuning()
+    method = method or (LabelTraining() if settings.lora_rank is None else AdapterTraining())
     strategy = strategy or tf.distribute.get_strategy()
     _check_examples(train=train, dev=dev)
     _check_batch_size(task, settings, strategy.num_replicas_in_sync, len(train))
@@ -120,16 +123,15 @@ def run_finetuning(
     tokenizer = load_tokenizer(checkpoint)
     keras.utils.set_random_seed(settings.seed)
     with strategy.scope(), dtype_policy_scope(settings.dtype_policy):
-        model = _build_model(task, checkpoint, settings)
-        lora = _add_adapters(model, checkpoint, settings)
+        model = method.build_model(task, checkpoint, settings)
     task = task.with_length(min(task.max_sequence_length, model.encoder.config.max_sequence_length))
-    sequences = task.add_labels(task.encode(tokenizer, train), train)
+    sequences = method.add_labels(task, task.encode(tokenizer, train), train)
     steps_per_epoch = sequences.num_batches(settings.batch_size)
     num_steps = steps_per_epoch * settings.num_epochs
     unpad = not isinstance(strategy, tf.distribute.TPUStrategy)  # a TPU needs fixed shapes
     with strategy.scope():
-        _compile(model, task, settings, num_steps, unpad=unpad)
-    scorer = _Scorer(task, model, task.encode(tokenizer, dev), dev)
+        _compile(model, method.loss(task), settings, num_steps, unpad=unpad)
+    scorer = Scorer(task, method.get_result(model), task.encode(tokenizer, dev), dev)
     all_reduce_any = make_all_reduce_any(strategy)
     epochs = EpochScores(scorer.score, task.main_score, patience=settings.patience, all_reduce_any=all_reduce_any)
 
@@ -144,7 +146,11 @@ def run_finetuning(
         model,
         [Phase(make_batches, lambda: None, num_steps, evaluate_every=steps_per_epoch)],
         settings={**dataclasses.asdict(settings), "task": task.settings(), "model": model.encoder.config.to_dict()},
-        data={**identify_data(train, dev, tokenizer), "the checkpoint": digest_weights(model.encoder)},
+        data={
+            **identify_data(train, dev, tokenizer),
+            "the checkpoint": digest_weights(model.encoder),
+            **method.identify(),
+        },
         strategy=strategy,
         backup=backup,
         callbacks=callbacks,
@@ -152,16 +158,15 @@ def run_finetuning(
         scorer=epochs,
     )
     _restore_epoch(model, epochs, keep_best=settings.keep_best)
-    adapter = None
-    if lora is not None:
-        adapter = lora.read_adapter()
-        with strategy.scope():
-            model = lora.merge()
-            _compile(model, task, settings, num_steps, unpad=unpad)
-        scorer = scorer.with_model(model)
+    scored = method.get_result(model)
+    with strategy.scope():
+        result = method.merge(model)
+        if result is not scored:
+            _compile(result, task.loss(), settings, num_steps, unpad=unpad)
+            scorer = scorer.with_model(result)
     task, answers = scorer.answer()
     return FineTuned(
-        model,
+        result,
         tokenizer,
         task,
         task.score(answers, dev),
@@ -170,12 +175,19 @@ def run_finetuning(
         epochs.best if settings.keep_best else len(epochs.epochs) - 1,
         log.to_json_lines(),
         settings=settings,
-        adapter=adapter,
+        adapter=method.adapter,
     )
 
 
-class _Scorer:
-    """Score the held-out examples with the current weights of the model."""
+class Scorer:
+    """Score the held-out examples with the current weights of a model.
+
+    Args:
+        task: the task.
+        model: the model.
+        sequences: the encoded examples.
+        examples: the examples.
+    """
 
     def __init__(self, task: Task, model: keras.Model, sequences: EncodedSequences, examples: Sequence):
         self._task = task
@@ -183,9 +195,9 @@ class _Scorer:
         self._sequences = sequences
         self._run = SequenceRunner(KerasEngine(model), is_token_level=task.is_token_level)
 
-    def with_model(self, model: keras.Model) -> "_Scorer":
+    def with_model(self, model: keras.Model) -> "Scorer":
         """Return a scorer of another model on the same examples."""
-        return _Scorer(self._task, model, self._sequences, self._examples)
+        return Scorer(self._task, model, self._sequences, self._examples)
 
     def answer(self) -> tuple[Task, list[dict]]:
         """Answer the examples; return the calibrated task and its answers."""
@@ -208,24 +220,7 @@ def _restore_epoch(model: keras.Model, epochs: EpochScores, *, keep_best: bool) 
         epochs.restore_best(model)
 
 
-def _build_model(task: Task, checkpoint: Checkpoint, settings: FineTuning) -> keras.Model:
-    """Build the task's model on a checkpoint's encoder, and freeze the blocks that the settings freeze."""
-    model = getattr(modeling, task.model_class).from_checkpoint(checkpoint, **task.head_arguments())
-    if settings.frozen_blocks is not None:
-        freeze(model, settings.frozen_blocks)
-    return model
-
-
-def _add_adapters(model: keras.Model, checkpoint: Checkpoint, settings: FineTuning) -> LoraModel | None:
-    """Add LoRA adapters to the model, and freeze the rest of its encoder; None without `lora_rank`."""
-    if settings.lora_rank is None:
-        return None
-    check_rank(settings.lora_rank, checkpoint)
-    layers = select_layers(type(model).__name__, checkpoint, settings.frozen_blocks or 0)
-    return LoraModel(model, layers, settings.lora_rank, settings.lora_alpha)
-
-
-def _compile(model: keras.Model, task: Task, settings: FineTuning, num_steps: int, *, unpad: bool) -> None:
+def _compile(model: keras.Model, loss: object, settings: FineTuning, num_steps: int, *, unpad: bool) -> None:
     options = {"warmup_ratio": settings.warmup_ratio, "weight_decay": settings.weight_decay}
     optimizer = adamw(settings.learning_rate, num_steps, epsilon=_EPSILON, **options)
     optimizer.rate_factors = compute_layer_factors(model, settings.layer_decay)
@@ -233,7 +228,7 @@ def _compile(model: keras.Model, task: Task, settings: FineTuning, num_steps: in
     optimizer.jit_update = num_steps * num_trained > _MIN_COMPILED
     model.compile(
         optimizer,
-        task.loss(),
+        loss,
         accumulation_steps=settings.accumulation_steps,
         gradient_checkpointing=settings.gradient_checkpointing,
         jit_compile=False,  # XLA would compile the step again for each length of a batch

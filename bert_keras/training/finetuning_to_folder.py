@@ -24,11 +24,11 @@ from bert_keras.tasks.examples.training_data import (
     read_training_data_for_checkpoint,
 )
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
-from bert_keras.training.config.finetuning_file import resolve_settings
+from bert_keras.training.config.finetuning_file import KEYS, resolve_settings
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.config.sources import upgrade_settings
 from bert_keras.training.finetuned_folder import save_finetuned
-from bert_keras.training.finetuning import FineTuned, run_finetuning
+from bert_keras.training.finetuning import FineTuned, LabelTraining, run_finetuning
 from bert_keras.training.output_folder import check_no_backup, get_backup_folder, train_to_folder
 from bert_keras.training.search.search_space import SearchSpace
 from bert_keras.training.search.searched_finetuning import (
@@ -142,7 +142,9 @@ def finetune(
     space = None
     if search is not None:
         space = make_space_for_data(fine_tuning, search.fixed, checkpoint, data, strategy.num_replicas_in_sync)
-    run = _Run(checkpoint, data, fine_tuning, strategy, callbacks, listeners, tensorboard, verbose, search, space)
+    run = FineTuningRun(
+        checkpoint, data, fine_tuning, strategy, callbacks, listeners, tensorboard, verbose, search, space
+    )
     if out is None:
         return run.train(dataclasses.replace(NO_BACKUP, allow_changes=allow_changes, spell=spell))
 
@@ -163,8 +165,13 @@ def finetune(
 
 
 @dataclasses.dataclass(frozen=True)
-class _Run:
-    """What `finetune` trains: once, or once for each trial of a search; see `finetune` for the fields."""
+class FineTuningRun:
+    """What `finetune` trains: once, or once for each trial of a search; see `finetune` for the fields.
+
+    Attributes:
+        method: see `run_finetuning`.
+        keys: the settings that TensorBoard shows.
+    """
 
     checkpoint: Checkpoint
     data: TrainingData
@@ -174,8 +181,10 @@ class _Run:
     listeners: Sequence[Callable[[dict], None]]
     tensorboard: str | os.PathLike | None
     verbose: bool | str
-    search: Search | None
-    space: SearchSpace | None
+    search: Search | None = None
+    space: SearchSpace | None = None
+    method: LabelTraining | None = None
+    keys: Sequence[str] = KEYS
 
     def train(self, backup: BackupOptions, trials: pathlib.Path | None = None) -> FineTuned:
         """Train, and return the model; trials of a search are recorded in the folder `trials`."""
@@ -203,7 +212,9 @@ class _Run:
         shown = {"tensorboard": tensorboard, "verbose": self.verbose, "is_chief": is_chief(self.strategy)}
         with track_training(self.callbacks, self.listeners, **shown) as tracked:
             if tracked.tensorboard is not None:
-                tracked.tensorboard.write_settings(resolve_settings(self.data.reading, self.data.task, settings))
+                tracked.tensorboard.write_settings(
+                    resolve_settings(self.data.reading, self.data.task, settings, self.keys)
+                )
             tuned = run_finetuning(
                 self.data.task,
                 self.checkpoint,
@@ -214,6 +225,7 @@ class _Run:
                 listeners=tracked.listeners,
                 strategy=self.strategy,
                 backup=backup,
+                method=self.method,
             )
             if tracked.tensorboard is not None:
                 tracked.tensorboard.write_scores(tuned.scores)

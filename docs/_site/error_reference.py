@@ -34,7 +34,7 @@ _TOPICS = (
         "Evaluation and prediction",
         "`bk.Predictor`, `predict`, `evaluate`, `fill-mask`, `finetune`.",
     ),
-    ("bert_keras/training", "Training", "`pretrain`, `finetune` and their functions; settings and recipes."),
+    ("bert_keras/training", "Training", "`pretrain`, `finetune`, `distill` and their functions; settings and recipes."),
     ("export", "Export and verification", "`export`, `verify` and `bk.export_model`."),
     ("bert_keras/serving", "Server", "`serve`, and answers of the server to invalid requests."),
     ("bert_keras/analysis", "Planning and inspecting", "`plan`, `inspect` and their functions."),

@@ -65,6 +65,10 @@ COMMANDS = {
     "fill-mask": (bk.BertMaskedLM, ["fill-mask", "{model}", "the [MASK]"]),
     "convert": (classifier, ["convert", "{model}", "{out}"]),
     "finetune": (classifier, "finetune {model} {out} --train {train} --dev {dev} --epochs 1 --batch-size 8".split()),
+    "distill": (
+        classifier,
+        "distill {model} {out} --train {train} --dev {dev} --layers 1 --epochs 1 --batch-size 8".split(),
+    ),
     "export": (
         classifier,
         ["export", "{model}", "{out}", "--to", "tflite", "--model-name", "a", "--quantize", "float32"],

@@ -29,6 +29,7 @@ LINES = [
     "finetune good out --train train.csv --dev dev.csv --batch-size 8 --learning-rate 1e-4 --text-column text --resume",
     "finetune good out --task tag --train tags.conll --dev tags.conll --tag-column 1",
     "finetune good out --task answer --train questions.json --dev questions.json --max-sequence-length 19",
+    "distill good out --train train.csv --dev dev.csv --layers 1 --hidden-weight 0.5 --trim-vocabulary",
     "evaluate good dev.csv --out scores.json --format csv --label-column label",
     "predict good train.csv --top 2 --max-sequence-length 12 --on-error skip --out answers.jsonl",
     "predict good - --columns text,label --format csv",

@@ -21,9 +21,9 @@ from bert_keras.export.vocabulary_trimming import (
     choose_tokens,
     count_changed_examples,
     is_trimmed_vocabulary,
-    trim_checkpoint,
 )
 from bert_keras.pipelines.corpus.text_sources import find_sources
+from bert_keras.tasks.kept_tokens import trim_checkpoint
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextExample
 from tests.export.conftest import build

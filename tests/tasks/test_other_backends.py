@@ -44,6 +44,7 @@ assert __import__("keras").backend.backend() == "jax"
 errors = {}
 for name, call in {
     "finetune": lambda: bk.finetune(folder, train=[("a", "x"), ("b", "y")]),
+    "distill": lambda: bk.distill(folder, train=[("a", "x"), ("b", "y")], num_layers=1),
     "export_model": lambda: bk.export_model(folder, "out"),
     "plan": lambda: bk.plan("tiny"),
 }.items():
@@ -118,7 +119,7 @@ def test_predictor_and_fill_mask_agree_on_jax_and_other_functions_are_rejected(c
     assert done.returncode == 0, done.stderr
     output = json.loads(done.stdout)
     on_jax, needs = output["answers"], "needs the TensorFlow backend, and KERAS_BACKEND is 'jax': unset it"
-    assert output["errors"] == {name: f"bk.{name} {needs}" for name in ("finetune", "export_model", "plan")}
+    assert output["errors"] == {name: f"bk.{name} {needs}" for name in ("finetune", "distill", "export_model", "plan")}
     for kind, examples in EXAMPLES.items():
         answers = bk.Predictor(bk.load(checkpoints / kind), tokenizer)(examples)
         assert_close(on_jax[kind], json.loads(json.dumps(answers)))
@@ -129,6 +130,7 @@ def test_predictor_and_fill_mask_agree_on_jax_and_other_functions_are_rejected(c
     ("name", "arguments", "options"),
     [
         ("finetune", ["folder"], {"train": [("a", "x")]}),
+        ("distill", ["folder"], {"train": [("a", "x")]}),
         ("export_model", ["folder", "out"], {}),
         ("plan", ["tiny"], {}),
     ],

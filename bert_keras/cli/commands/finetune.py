@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> None:
     from bert_keras.training.strategies import is_chief
     from bert_keras.training.tracking.fit_progress import FitProgress
 
-    described = _describe_task(data) | _describe_training(settings, data.task, strategy)
+    described = _describe_task(data) | describe_training(settings, data.task, strategy)
     described |= _describe_adapters(settings, data.task, checkpoint)
     space = make_space(arguments, settings, checkpoint, data, strategy.num_replicas_in_sync)
     described = leave_out_searched(described, settings, space)
@@ -84,13 +84,13 @@ def run(arguments: argparse.Namespace) -> None:
             verbose=False,
             search=make_search(arguments, progress),
             strategy=strategy,
-            card_facts=_describe_files(arguments, data, _get_file_name) | described,
+            card_facts=_describe_files(arguments, data, get_file_name) | described,
             **training_options.get_backup_arguments(arguments),
             **dataclasses.asdict(settings),
         )
     if not is_chief(strategy):
         return
-    _report_missing_matplotlib(data.task)
+    report_missing_matplotlib(data.task)
     _print_result(arguments, tuned)
 
 
@@ -117,7 +117,7 @@ def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, FineTuning]:
     inputs = files if arguments.config is None else [*files, arguments.config]
     checkpoint, *_, settings = check_all(
         lambda: read_model(arguments.checkpoint),
-        lambda: _check_dev_share(arguments),
+        lambda: check_dev_share(arguments),
         *(lambda path=path: check_exists(path, "a file of examples") for path in files),
         lambda: training_options.check_out(arguments, arguments.checkpoint, *inputs),
         lambda: task_options.check_options_of_task(arguments, arguments.task, arguments.problem),
@@ -129,7 +129,7 @@ def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, FineTuning]:
     return checkpoint, settings
 
 
-def _check_dev_share(arguments: argparse.Namespace) -> None:
+def check_dev_share(arguments: argparse.Namespace) -> None:
     """Raise `InputError` if `--dev-share` is out of range, or was given together with `--dev`."""
     if arguments.dev_share is None:
         return
@@ -138,9 +138,9 @@ def _check_dev_share(arguments: argparse.Namespace) -> None:
             f"--dev {arguments.dev} and --dev-share {arguments.dev_share:g} were both given; expected one of them: "
             "leave the other out"
         )
-    from bert_keras.tasks.examples.held_out import check_dev_share
+    from bert_keras.tasks.examples import held_out
 
-    check_dev_share(arguments.dev_share)
+    held_out.check_dev_share(arguments.dev_share)
 
 
 def _read(arguments: argparse.Namespace, checkpoint: Checkpoint) -> TrainingData:
@@ -196,7 +196,7 @@ def _describe_task(data: TrainingData) -> dict[str, object]:
     return shown | {_to_words(name): value for name, value in unusual.items() if value not in usual}
 
 
-def _describe_training(settings: FineTuning, task: Task, strategy: tf.distribute.Strategy) -> dict[str, object]:
+def describe_training(settings: FineTuning, task: Task, strategy: tf.distribute.Strategy) -> dict[str, object]:
     """Return the training settings to print; the rarer ones only if they differ from their defaults."""
     kept = f"the best by {task.main_score}" if settings.keep_best else "the last"
     stopped = f", stopping after {settings.patience} without improvement" if settings.patience else ""
@@ -239,12 +239,12 @@ def _to_words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _get_file_name(path: pathlib.Path | str) -> str:
+def get_file_name(path: pathlib.Path | str) -> str:
     """Return the name of a file or folder, without its path; the name of a model on the Hub as it is."""
     return path if isinstance(path, str) else path.absolute().name
 
 
-def _report_missing_matplotlib(task: Task) -> None:
+def report_missing_matplotlib(task: Task) -> None:
     """Print that matplotlib is missing if the task has a confusion matrix to draw."""
     if task.has_confusion_matrix:
         try:

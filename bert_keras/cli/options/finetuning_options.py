@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import pathlib
+from collections.abc import Callable, Mapping, Sequence
 
 from bert_keras.cli.options import task_options, training_options
 from bert_keras.cli.options.argument_checks import (
@@ -26,15 +27,14 @@ from bert_keras.training.config.finetuning_settings import LEARNING_RATE, LORA_L
 from bert_keras.training.config.tables import DTYPE_POLICIES
 
 # flag, field of FineTuning, type or choices, help
-_FLAGS = (
+FLAGS = (
     ("--epochs", "num_epochs", positive_integer, "number of training epochs"),
     ("--batch-size", "batch_size", positive_integer, "sequences per step (embed: pairs)"),
     (
         "--learning-rate",
         "learning_rate",
         positive_number,
-        "peak learning rate; 2e-5 to 5e-5 for base, 1e-3 for tiny "
-        f"(default {LEARNING_RATE:g}; with --lora-rank {LORA_LEARNING_RATE:g})",
+        "peak learning rate; 2e-5 to 5e-5 for base, 1e-3 for tiny",
     ),
     ("--warmup-ratio", "warmup_ratio", float, "fraction of steps with a rising learning rate"),
     ("--weight-decay", "weight_decay", float, "weight decay of matrices and embedding tables"),
@@ -67,11 +67,15 @@ _TASK_FLAGS = (
 )
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(FineTuning))
-# the default of the learning rate depends on other settings
-_DEFAULTS = {"task": "classify", "on_error": "stop", **dataclasses.asdict(FineTuning()), "learning_rate": None}
+_DEFAULTS = {
+    "task": "classify",
+    "on_error": "stop",
+    **dataclasses.asdict(FineTuning()),
+    "learning_rate": None,  # it depends on --lora-rank
+}
 # options whose key in the file has another name
 _OPTION_NAMES = {
-    **{key: field for flag, field, *_ in _FLAGS if (key := flag.removeprefix("--").replace("-", "_")) != field},
+    **{key: field for flag, field, *_ in FLAGS if (key := flag.removeprefix("--").replace("-", "_")) != field},
     "keep_last": "keep_best",
 }
 
@@ -100,17 +104,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     task_options.add_on_error(parser)
     parser.set_defaults(on_error=None)
-    _add_settings(parser)
+    training = parser.add_argument_group("training")
+    learning_rate = f"{LEARNING_RATE:g}, or {LORA_LEARNING_RATE:g} with --lora-rank"
+    add_settings(training, FLAGS, {**_DEFAULTS, "learning_rate": learning_rate})
+    add_option(
+        training,
+        "--search",
+        positive_integer,
+        "train N times with different learning rates, batch sizes and regularization, stop the worse half early, and "
+        "write the best model; options that are given are not varied",
+    )
     training_options.add_training_options(parser)
     task_options.add_file_options(parser)
 
 
-def _add_settings(parser: argparse.ArgumentParser) -> None:
-    """Declare the options for the settings of the training, as a group of the help."""
-    training = parser.add_argument_group("training")
-    for flag, field, kind, text in _FLAGS:
-        add_option(training, flag, kind, text + _format_default(_DEFAULTS[field]), dest=field)
-    kept = training.add_mutually_exclusive_group()
+def add_settings(parser: argparse.ArgumentParser, flags: Sequence[tuple], defaults: Mapping[str, object]) -> None:
+    """Add the options for the settings of a training.
+
+    Args:
+        parser: parser or argument group.
+        flags: options as in `FLAGS`.
+        defaults: the default of each setting, for the help.
+    """
+    for flag, field, kind, text in flags:
+        add_option(parser, flag, kind, text + format_default(defaults[field]), dest=field)
+    kept = parser.add_mutually_exclusive_group()
     kept.add_argument(
         "--keep-last",
         dest="keep_best",
@@ -124,16 +142,10 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         const=True,
         help="write the best epoch; the default unless --config differs",
     )
-    add_option(
-        training,
-        "--search",
-        positive_integer,
-        "train N times with different learning rates, batch sizes and regularization, stop the worse half early, and "
-        "write the best model; options that are given are not varied",
-    )
 
 
-def _format_default(value: object) -> str:
+def format_default(value: object) -> str:
+    """Format the default of an option for its help."""
     if value is None:
         return ""
     return f" (default {value:g})" if isinstance(value, float) else f" (default {value})"
@@ -147,20 +159,37 @@ def apply_config(arguments: argparse.Namespace) -> None:
     Raises:
         InputError: the file cannot be read or has wrong keys or values; or neither it nor an option names the examples.
     """
-    given = {name for name in KEYS if getattr(arguments, name, None) is not None}
-    values = {} if arguments.config is None else read_finetuning_file(arguments.config, _OPTION_NAMES)
-    for name, other in (("dev", "dev_share"), ("dev_share", "dev")):  # an option replaces its alternative in the file
-        if name in given and other not in given:
-            values.pop(other, None)
-    arguments.given_settings = sorted((given | values.keys()) & set(_FIELDS))
-    for name in KEYS:
-        if name not in given:
-            setattr(arguments, name, values.get(name, _DEFAULTS.get(name)))
+    apply_settings_file(arguments, lambda path: read_finetuning_file(path, _OPTION_NAMES), KEYS, _DEFAULTS)
     if arguments.train is None:
         raise InputError(
             'no training examples were named; expected a file: add --train FILE, or train = "FILE" to the file of '
             "--config"
         )
+
+
+def apply_settings_file(
+    arguments: argparse.Namespace,
+    read: Callable[[pathlib.Path], dict[str, object]],
+    keys: Sequence[str],
+    defaults: Mapping[str, object],
+) -> None:
+    """Set options as `apply_config` does.
+
+    Args:
+        arguments: the options.
+        read: reads the file of `--config`.
+        keys: the options that the file can give.
+        defaults: the defaults of the options.
+    """
+    given = {name for name in keys if getattr(arguments, name, None) is not None}
+    values = {} if arguments.config is None else read(arguments.config)
+    for name, other in (("dev", "dev_share"), ("dev_share", "dev")):  # an option replaces its alternative in the file
+        if name in given and other not in given:
+            values.pop(other, None)
+    arguments.given_settings = sorted((given | values.keys()) & set(_FIELDS))
+    for name in keys:
+        if name not in given:
+            setattr(arguments, name, values.get(name, defaults.get(name)))
 
 
 def make_settings(arguments: argparse.Namespace) -> FineTuning:

@@ -159,7 +159,7 @@ def read_training_data_for_checkpoint(
     Raises:
         InputError: as in `read_training_data`.
     """
-    reading = _describe_reading(name, train, dev, options, settings)
+    reading = describe_reading(name, train, dev, options, settings)
     if name == "embed" and checkpoint.model == "BertEmbedder":
         settings |= {key: value for key, value in checkpoint.settings.items() if key in _EMBEDDER_SETTINGS}
     if (prompt := settings.pop("prompt", None)) is not None and name == "embed":
@@ -175,7 +175,7 @@ def read_training_data_for_checkpoint(
     return dataclasses.replace(data, task=task, reading=reading)
 
 
-def _describe_reading(
+def describe_reading(
     name: str, train: object, dev: object, options: FileOptions, settings: Mapping[str, object]
 ) -> dict[str, object]:
     """Return how examples are read, see `TrainingData.reading`."""

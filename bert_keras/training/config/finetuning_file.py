@@ -7,7 +7,7 @@ No TensorFlow here.
 import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import tomli_w
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bert_keras.tasks.base import Task
 
 FILE_NAME = "finetuning.toml"
-_PATHS = ("train", "dev")
+_PATHS = ("train", "dev", "unlabelled")
 
 
 @settings
@@ -80,14 +80,23 @@ KEYS = (*_READING, *_TRAINING)
 
 
 def read_finetuning_file(path: str | os.PathLike, options: Mapping[str, str] | None = None) -> dict[str, object]:
+    """Read and check a file of settings of a fine-tuning, see `read_settings_file`."""
+    return read_settings_file(path, FineTuningFile, KEYS, options)
+
+
+def read_settings_file(
+    path: str | os.PathLike, kind: type, keys: Sequence[str], options: Mapping[str, str] | None = None
+) -> dict[str, object]:
     """Read and check a file of settings.
 
     Args:
         path: the file.
+        kind: the class with all keys of the file.
+        keys: the keys, for suggestions.
         options: key of each option whose name differs from its key, to suggest it: {"epochs": "num_epochs"}.
 
     Returns:
-        The settings of the file by key; `train` and `dev` as paths.
+        The settings of the file by key; names of files as paths.
 
     Raises:
         InputError: the file cannot be read, or keys or values are wrong; the message lists all of them.
@@ -95,21 +104,24 @@ def read_finetuning_file(path: str | os.PathLike, options: Mapping[str, str] | N
     values = upgrade_settings(read_toml(pathlib.Path(path)))
     faults = []
     for name, key in (options or {}).items():
-        if name in values and name not in KEYS:
+        if name in values and name not in keys:
             del values[name]
             faults.append(f"{name} is the name of an option; in the file it is {key}")
-    if faults := [*faults, *find_faults(FineTuningFile, values, KEYS)]:
+    if faults := [*faults, *find_faults(kind, values, keys)]:
         raise InputError(f"{path}: {join_faults(faults)}")
     return {name: pathlib.Path(value) if name in _PATHS else value for name, value in values.items()}
 
 
-def resolve_settings(reading: Mapping[str, object], task: "Task", fine_tuning: FineTuning) -> dict[str, object]:
+def resolve_settings(
+    reading: Mapping[str, object], task: "Task", fine_tuning: FineTuning, keys: Sequence[str] = KEYS
+) -> dict[str, object]:
     """Return all settings of a run as plain values, by key.
 
     Args:
         reading: how the examples were read, see `TrainingData`.
         task: the task; its resolved settings are written.
         fine_tuning: the settings of the training.
+        keys: the keys to return.
     """
     resolved = {
         name: getattr(task, name, None)
@@ -117,7 +129,7 @@ def resolve_settings(reading: Mapping[str, object], task: "Task", fine_tuning: F
         if name != "prompt" and task.name in TASKS_OF_OPTION.get(name, (task.name,))
     }
     values = {"task": task.name, **resolved, **reading, **dataclasses.asdict(fine_tuning)}
-    return {name: _to_plain(values[name]) for name in KEYS if values.get(name) is not None}
+    return {name: _to_plain(values[name]) for name in keys if values.get(name) is not None}
 
 
 def to_toml(values: Mapping[str, object]) -> str:

@@ -1,0 +1,5 @@
+"""Train a small model on the outputs of a large one. Start with `distiller.py`; the losses are in `divergences.py`."""
+
+from bert_keras.modeling.distillation.distiller import NO_LABEL, Distiller, map_layers
+
+__all__ = ["NO_LABEL", "Distiller", "map_layers"]

@@ -1,0 +1,281 @@
+"""`Distiller`: train a student on the outputs, the hidden states and the attention of a frozen teacher."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from bert_keras.errors import InputError
+from bert_keras.features import Features, Tensor
+from bert_keras.modeling.base import INPUT_SHAPES
+from bert_keras.modeling.distillation.divergences import (
+    AttentionDivergence,
+    BernoulliDivergence,
+    SoftCrossEntropy,
+    SquaredDistance,
+)
+from bert_keras.modeling.embedder import BertEmbedder
+from bert_keras.modeling.heads import HeadModel, make_example_weights
+from bert_keras.modeling.layers import make_dense
+from bert_keras.modeling.losses import GlobalBatchMean
+
+NO_LABEL = (
+    -1
+)  # an integer label that is unknown: the example counts for the teacher's losses only; for floats it is NaN
+_SOFT, _TAUGHT = "soft_", "teacher_"  # prefixes: losses on the teacher's outputs, and these outputs
+_LABELS = "labels"
+
+
+class Distiller(HeadModel):
+    """A student and its frozen teacher (Hinton et al. 2015; Sanh et al. 2019; Jiao et al. 2020).
+
+    The loss is the weighted sum of four losses: on the labels (`label_weight`), on the teacher's outputs
+    (1 - `label_weight`), on its hidden states (`hidden_weight`) and on its attention probabilities
+    (`attention_weight`). The student's hidden states and attention are compared with those of the teacher's layers
+    that `map_layers` names.
+
+    The teacher is not a part of the model: its weights are neither trained nor saved.
+
+    Args:
+        student: the model to train, with a head; after `fit` it is the result.
+        teacher: the frozen model, with a head of the same kind and size. None: `fit` gets the teacher's outputs
+            together with the labels.
+        temperature: divides the logits of classes.
+        label_weight: from 0, only the teacher's outputs count, to 1, only the labels do.
+        hidden_weight: weight of the mean squared difference of the hidden states. If the widths differ, a linear layer
+            that is trained with the student projects the student's.
+        attention_weight: weight of the divergence of the attention probabilities. It needs the same number of heads.
+        teacher_ids: `(V,)` integers, the id of each of the student's tokens in the teacher's vocabulary; None: the
+            vocabularies are equal.
+
+    Call arguments:
+        inputs: the features of the student.
+
+    Returns:
+        A dict with the outputs of the student, those of the teacher under `teacher_...`, and the layers to compare.
+
+    Labels for `fit`: those of the student; -1, or NaN for floats, where a label is unknown. Without a teacher, a dict
+    of these `labels` and of the teacher's outputs, such as `teacher_logits`.
+
+    Raises:
+        InputError: the two heads differ, the numbers of heads differ, or hidden states are compared without a teacher.
+
+    Example:
+        >>> from bert_keras.modeling.distillation import Distiller
+        >>> teacher = bk.load("demo/classifier")
+        >>> student = bk.BertClassifier.from_checkpoint("demo/pretrained", num_classes=4)
+        >>> distiller = Distiller(student, teacher, temperature=2.0, label_weight=0.1)
+        >>> distiller.compile("adam")
+        >>> ids = np.array([[2, 17, 30, 3]])
+        >>> labels = np.array([1])
+        >>> bool(distiller.train_on_batch({"token_ids": ids, "padding_mask": np.ones_like(ids)}, labels)[0] > 0)
+        True
+    """
+
+    def __init__(
+        self,
+        student: HeadModel,
+        teacher: HeadModel | None,
+        *,
+        temperature: float = 2.0,
+        label_weight: float = 0.1,
+        hidden_weight: float = 0.0,
+        attention_weight: float = 0.0,
+        teacher_ids: np.ndarray | None = None,
+        **kwargs,
+    ):
+        _check_pair(student, teacher, hidden_weight, attention_weight)
+        super().__init__(student.encoder, **kwargs)
+        self.student = student
+        self._teacher = None if teacher is None else _Frozen(teacher, teacher_ids)
+        self.temperature = temperature
+        self.label_weight = label_weight
+        self.hidden_weight = hidden_weight
+        self.attention_weight = attention_weight
+        self.hidden_projection = None
+        if hidden_weight > 0 and teacher.encoder.config.hidden_dim != self.encoder.config.hidden_dim:
+            self.hidden_projection = _make_projection(student, teacher, dtype=self.dtype_policy)
+        self.build(INPUT_SHAPES)
+
+    @property
+    def extra_inputs(self) -> tuple[str, ...]:
+        """The optional features of the student."""
+        return self.student.extra_inputs
+
+    def compile(self, *args, unpad: bool = False, **kwargs):
+        """Configure the model for training, see `HeadModel.compile`; `unpad` leaves out the teacher's padding, too."""
+        super().compile(*args, unpad=unpad, **kwargs)
+        if self._teacher is not None:
+            self._teacher.model.encoder.unpad_in_inference = unpad
+
+    def call(self, inputs: Features, training: bool | None = None):
+        """Run the student and the teacher."""
+        returns = {"return_hidden_states": self.hidden_weight > 0, "return_attention_scores": self.attention_weight > 0}
+        outputs = self.student(inputs, training=training, **returns)
+        if self._teacher is None:
+            return outputs
+        taught = self._teacher(inputs, **returns)
+        layers = map_layers(self.encoder.config.num_layers, self._teacher.model.encoder.config.num_layers)
+        if self.hidden_weight > 0:
+            states, their_states = outputs.pop("hidden_states"), taught.pop("hidden_states")
+            if self.hidden_projection is not None:
+                states = [self.hidden_projection(state) for state in states]
+            outputs["hidden"] = ops.concatenate(states, axis=-1)  # (B, S, (layers + 1) * D)
+            taught["hidden"] = ops.concatenate([their_states[layer] for layer in (0, *layers)], axis=-1)
+        if self.attention_weight > 0:
+            scores = taught.pop("attention_scores")
+            outputs["attention"] = ops.concatenate(outputs.pop("attention_scores"), axis=1)  # (B, layers * N, S, S)
+            taught["attention"] = ops.concatenate([scores[layer - 1] for layer in layers], axis=1)
+        return outputs | {_TAUGHT + name: ops.stop_gradient(value) for name, value in taught.items()}
+
+    def default_loss(self):
+        """Return the losses, keyed by name."""
+        losses = dict(self.student.default_loss())
+        losses |= {_SOFT + name: GlobalBatchMean(self._make_soft_loss(), _SOFT + name) for name in losses}
+        losses["hidden"] = GlobalBatchMean(keras.losses.MeanSquaredError(reduction="none"), "hidden")
+        losses["attention"] = GlobalBatchMean(AttentionDivergence(), "attention")
+        return {name: losses[name] for name in self.default_loss_weights()}
+
+    def default_loss_weights(self):
+        """Return the weights of the losses, keyed by name; a loss without a weight is not computed."""
+        shares = self.student.default_loss_weights() or dict.fromkeys(self.student.default_loss(), 1.0)
+        weights = {name: self.label_weight * share for name, share in shares.items()}
+        weights |= {_SOFT + name: (1.0 - self.label_weight) * share for name, share in shares.items()}
+        weights |= {"hidden": self.hidden_weight, "attention": self.attention_weight}
+        return {name: weight for name, weight in weights.items() if weight > 0}
+
+    def default_metrics(self):
+        """Return the metrics of the student, if there is a loss on labels."""
+        return self.student.default_metrics() if self.label_weight > 0 else []
+
+    def match_labels(self, x: Tensor, y: Any, outputs: dict):
+        """Return the targets and the predictions of each loss, keyed by its name."""
+        labels, given = _split(y)
+        taught = {name: value for name, value in outputs.items() if name.startswith(_TAUGHT)} | given
+        taught = {name.removeprefix(_TAUGHT): value for name, value in taught.items()}
+        own = {name: value for name, value in outputs.items() if not name.startswith(_TAUGHT)}
+        names = list(self.student.default_loss())
+        targets, predictions = self.student.match_labels(x, _map(_fill, labels), {name: own[name] for name in names})
+        _, soft_targets = self.student.match_labels(x, _map(_fill, labels), {name: taught[name] for name in names})
+        targets = {**taught, **targets, **{_SOFT + name: value for name, value in soft_targets.items()}}
+        predictions = {**own, **predictions, **{_SOFT + name: value for name, value in predictions.items()}}
+        used = self.default_loss_weights()
+        return {name: targets[name] for name in used}, {name: predictions[name] for name in used}
+
+    def label_weights(self, x: Tensor, y: Any, sample_weight: Tensor | None):
+        """Return the weight of each label, keyed by the name of its loss; 0 where a label is unknown."""
+        labels, _ = _split(y)
+        soft = self.student.label_weights(x, _map(_fill, labels), sample_weight)
+        # `match_labels` gives each label, and here whether it is known, the name of its output
+        is_known, _ = self.student.match_labels(x, _map(_mark_known, labels), dict.fromkeys(soft, 0.0))
+        tokens = ops.cast(x["padding_mask"], "float32")
+        tokens = tokens * make_example_weights(x["padding_mask"], sample_weight)[:, None]
+        weights = {name: value * is_known[name] for name, value in soft.items()}
+        weights |= {_SOFT + name: value for name, value in soft.items()}
+        weights |= {"hidden": tokens, "attention": tokens}
+        return {name: weights[name] for name in self.default_loss_weights()}
+
+    def get_config(self):
+        """Raise `InputError`: the student is what can be saved."""
+        raise InputError("a Distiller cannot be saved; expected its student: save distiller.student with bk.save")
+
+    def _make_soft_loss(self) -> keras.losses.Loss:
+        """Return the loss on the teacher's outputs."""
+        if isinstance(self.student, BertEmbedder):
+            return SquaredDistance()
+        problem = getattr(self.student, "problem", "single_label")
+        if problem == "regression":
+            return keras.losses.MeanSquaredError(reduction="none")
+        return (BernoulliDivergence if problem == "multi_label" else SoftCrossEntropy)(self.temperature)
+
+
+class _Frozen:
+    """A model that Keras does not see as a part of another: not trained, not saved, not in backups."""
+
+    def __init__(self, model: HeadModel, token_ids: np.ndarray | None):
+        self.model = model
+        self._token_ids = None if token_ids is None else np.asarray(token_ids, np.int32)
+
+    def __call__(self, inputs: Features, **returns) -> dict:
+        """Run the model in inference mode, on the ids of its own vocabulary."""
+        if self._token_ids is not None:
+            token_ids = ops.take(ops.convert_to_tensor(self._token_ids), inputs["token_ids"], axis=0)
+            inputs = {**inputs, "token_ids": token_ids}
+        return self.model(inputs, training=False, **returns)
+
+
+def map_layers(num_layers: int, num_teacher_layers: int) -> list[int]:
+    """Return the teacher's layer, from 1, that each layer of the student learns from: evenly spaced, with the last.
+
+    The rule of Jiao et al. (2020), 3.1, layer i from layer i T / S of T and S layers, rounded up. A student with more
+    layers than its teacher learns some of them twice.
+
+    Example:
+        >>> from bert_keras.modeling.distillation import map_layers
+        >>> map_layers(3, 6), map_layers(4, 6)
+        ([2, 4, 6], [2, 3, 5, 6])
+    """
+    return [-(-layer * num_teacher_layers // num_layers) for layer in range(1, num_layers + 1)]
+
+
+def _make_projection(student: HeadModel, teacher: HeadModel, dtype: keras.DTypePolicy) -> keras.layers.Dense:
+    config = student.encoder.config
+    layer = make_dense(config, teacher.encoder.config.hidden_dim, "hidden_projection", dtype=dtype)
+    layer.build((None, config.hidden_dim))
+    return layer
+
+
+def _check_pair(student: HeadModel, teacher: HeadModel | None, hidden_weight: float, attention_weight: float) -> None:
+    if teacher is None:
+        if hidden_weight > 0 or attention_weight > 0:
+            raise InputError(
+                f"hidden_weight is {hidden_weight:g} and attention_weight {attention_weight:g}, and there is no "
+                "teacher to compare with; expected 0 for both: pass a teacher, or set them to 0"
+            )
+        return
+    kinds = type(student).__name__, type(teacher).__name__
+    if kinds[0] != kinds[1] or _count_outputs(student) != _count_outputs(teacher):
+        raise InputError(
+            f"the student is a {kinds[0]} with {_count_outputs(student)} outputs and the teacher a {kinds[1]} with "
+            f"{_count_outputs(teacher)}; expected the same: build the student with the head of the teacher"
+        )
+    heads = student.encoder.config.num_heads, teacher.encoder.config.num_heads
+    if attention_weight > 0 and heads[0] != heads[1]:
+        raise InputError(
+            f"attention_weight is {attention_weight:g}, the student has {heads[0]} heads per layer and the teacher "
+            f"{heads[1]}; expected the same number: set attention_weight to 0, or num_heads to {heads[1]}"
+        )
+
+
+def _count_outputs(model: HeadModel) -> int | None:
+    return getattr(model, "num_classes", None)
+
+
+def _split(y: Any) -> tuple[Any, dict]:
+    """Return the labels, and the teacher's outputs that came with them."""
+    if not isinstance(y, Mapping) or _LABELS not in y:
+        return y, {}
+    return y[_LABELS], {name: value for name, value in y.items() if name.startswith(_TAUGHT)}
+
+
+def _map(function: Callable, labels: Any):
+    """Apply a function to labels, which are a tensor or a dict of tensors."""
+    return {name: function(one) for name, one in labels.items()} if isinstance(labels, Mapping) else function(labels)
+
+
+def _fill(labels: Tensor):
+    """Return labels with 0 where they are unknown."""
+    labels = ops.convert_to_tensor(labels)
+    is_float = keras.backend.is_float_dtype(labels.dtype)
+    return ops.where(ops.isnan(labels) if is_float else ops.equal(labels, NO_LABEL), ops.zeros_like(labels), labels)
+
+
+def _mark_known(labels: Tensor):
+    """Return 1.0 where labels are known: `(B,)`, or `(B, S)` for the labels of tokens."""
+    labels = ops.convert_to_tensor(labels)
+    if not keras.backend.is_float_dtype(labels.dtype):
+        return ops.cast(ops.not_equal(labels, NO_LABEL), "float32")
+    is_known = ops.cast(ops.logical_not(ops.isnan(labels)), "float32")
+    return is_known if len(labels.shape) == 1 else is_known[:, 0]

@@ -1,0 +1,169 @@
+"""Read the examples of a distillation: labelled ones of a teacher's task, unlabelled ones, held-out ones."""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+
+from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
+from bert_keras.checks import quote
+from bert_keras.errors import InputError
+from bert_keras.pipelines.readers.bad_examples import BadExamples
+from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
+from bert_keras.tasks.base import Task, check_choice
+from bert_keras.tasks.examples.data_warnings import find_data_warnings
+from bert_keras.tasks.examples.file_options import FileOptions
+from bert_keras.tasks.examples.held_out import hold_out
+from bert_keras.tasks.examples.option_checks import DEV_SHARE
+from bert_keras.tasks.examples.prediction_data import read_prediction_data
+from bert_keras.tasks.examples.scoring_data import find_labelled_columns, read_scoring_data
+from bert_keras.tasks.examples.training_data import TrainingData, describe_reading
+from bert_keras.tasks.sentence_embedding import SentenceEmbedding
+from bert_keras.tasks.task_loading import read_checkpoint_task
+from bert_keras.tasks.text_classification import TextExample
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class DistillationData(TrainingData):
+    """Examples of a distillation. The training examples with a label come first.
+
+    Attributes:
+        num_labelled: number of training examples with a label.
+        is_dev_labelled: whether the held-out examples have labels; if not, the teacher's answers are their labels.
+    """
+
+    num_labelled: int = 0
+    is_dev_labelled: bool = True
+
+
+def read_teacher_task(teacher: Checkpoint, **lengths: object) -> Task:
+    """Return the task of a teacher.
+
+    Args:
+        teacher: its checkpoint.
+        **lengths: `max_sequence_length` and `window_overlap`; default: as stored.
+
+    Raises:
+        InputError: it has no vocabulary or no head of a task.
+    """
+    check_has_vocabulary(teacher)
+    task = read_checkpoint_task(teacher, **lengths)
+    # pairs with scores are what an embedder can be scored on, whatever it was trained on
+    return dataclasses.replace(task, objective="regression") if isinstance(task, SentenceEmbedding) else task
+
+
+def read_distillation_data(
+    task: Task,
+    train: object | None,
+    dev: object | None,
+    unlabelled: object | None,
+    options: FileOptions,
+    *,
+    dev_share: float = DEV_SHARE,
+    seed: int = 0,
+    on_error: str = "stop",
+    spell: Spell = spell_flag,
+) -> DistillationData:
+    """Read the examples of a distillation.
+
+    Args:
+        task: the task of the teacher; its labels are the only valid ones.
+        train: labelled examples, see `read_training_data`; None: all training examples are unlabelled.
+        dev: held-out examples; None: hold out a share of `train`, or of the unlabelled texts of an embedder.
+        unlabelled: examples without labels: a path, or a list of texts, of pairs, or of lists of words.
+        options: how files are read.
+        dev_share: the share to hold out, between 0 and 1.
+        seed: selects the held-out examples.
+        on_error: "stop" reads all examples and then reports invalid ones; "skip" skips them.
+        spell: spells options in messages.
+
+    Returns:
+        The examples. The unlabelled texts of an embedder are joined to pairs, in their order.
+
+    Raises:
+        InputError: there are no examples, or none to score on; a file cannot be used; a label is not the teacher's.
+    """
+    check_choice("on_error", on_error, ("stop", "skip"))
+    _check_given(task, train, dev, unlabelled, spell)
+    given = {"train": train, "dev": dev, "unlabelled": unlabelled}
+    names = {role: one if isinstance(one, str | os.PathLike) else role for role, one in given.items()}
+    bad = BadExamples(skip=on_error == "skip", spell=spell)
+    labelled = [] if train is None else read_scoring_data(task, train, options, bad, spell=spell)
+    held_out, is_dev_labelled = None, True
+    if dev is not None:
+        dev_examples = read_scoring_data(task, dev, options, bad, spell=spell)
+    elif labelled:
+        labelled, dev_examples, held_out = hold_out(labelled, names["train"], share=dev_share, seed=seed, spell=spell)
+    others = [] if unlabelled is None else _read_unlabelled(task, unlabelled, options, bad)
+    if isinstance(task, SentenceEmbedding):
+        others = _join_pairs(others)
+    if dev is None and not labelled:
+        others, dev_examples, held_out = hold_out(others, names["unlabelled"], share=dev_share, seed=seed, spell=spell)
+        is_dev_labelled = False
+    warnings = ()
+    if labelled:
+        looked_at = {"held_out": held_out, "has_named_columns": options.columns is not None, "spell": spell}
+        warnings = find_data_warnings(task, labelled, dev_examples, names["train"], names["dev"], **looked_at)
+    reading = describe_reading(task.name, train, dev, options, {"on_error": on_error, "dev_share": dev_share})
+    if isinstance(unlabelled, str | os.PathLike):
+        reading["unlabelled"] = os.fspath(unlabelled)
+    columns = None if not isinstance(train, str | os.PathLike) else find_labelled_columns(task, train, options)
+    return DistillationData(
+        task,
+        [*labelled, *others],
+        dev_examples,
+        columns,
+        held_out,
+        bad,
+        warnings,
+        reading,
+        num_labelled=len(labelled),
+        is_dev_labelled=is_dev_labelled,
+    )
+
+
+def _check_given(task: Task, train: object, dev: object, unlabelled: object, spell: Spell) -> None:
+    if train is None and unlabelled is None:
+        raise InputError(
+            "no training examples were named; expected labelled or unlabelled ones: add "
+            f"{spell('train')}, {spell('unlabelled')} or both"
+        )
+    if train is None and dev is None and task.name != "embed":
+        raise InputError(
+            f"there are no labels to score the task {task.name} with; expected some held-out examples with labels: add "
+            f"{spell('dev')} or {spell('train')}"
+        )
+
+
+def _read_unlabelled(task: Task, given: object, options: FileOptions, bad: BadExamples) -> list:
+    """Read examples without labels from a file or a list."""
+    if isinstance(given, str | os.PathLike):
+        read = list(bad.keep_good(read_prediction_data(task, given, options)))
+        bad.check()
+        bad.check_any_left(len(read), given)
+        return [one.example for one in read]
+    if not isinstance(given, Sequence) or not given:
+        raise InputError(
+            f"unlabelled is {quote(given)}; expected a path, or a list of one or more texts, pairs or lists of words: "
+            "pass one of these"
+        )
+    return [_make_example(task, one) for one in given]
+
+
+def _make_example(task: Task, given: object) -> object:
+    if isinstance(given, str):
+        return task.make_example(given)
+    if isinstance(given, tuple) and len(given) == 2:
+        return task.make_example(*given)
+    if isinstance(given, list):
+        return task.make_example_from_words(given)
+    raise InputError(
+        f"an unlabelled example is {quote(given)}; expected a text, a pair of texts or a list of words: change it"
+    )
+
+
+def _join_pairs(examples: Sequence[TextExample]) -> list[TextExample]:
+    """Join single texts to pairs, which is how an embedder is trained; the last of an odd number meets the first."""
+    pairs = [example for example in examples if example.second_text is not None]
+    texts = [example.text for example in examples if example.second_text is None]
+    texts += texts[:1] if len(texts) % 2 else []
+    return [*pairs, *map(TextExample, texts[::2], texts[1::2])]

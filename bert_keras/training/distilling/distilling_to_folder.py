@@ -1,0 +1,161 @@
+"""`bk.distill`: train a small student on the answers of a fine-tuned teacher, and write a checkpoint folder."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+import keras
+import tensorflow as tf
+
+from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints.loading import load_tokenizer
+from bert_keras.checkpoints.reading import read_checkpoint
+from bert_keras.extras import check_tensorflow_backend
+from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
+from bert_keras.publishing import check_writable_folder
+from bert_keras.tasks.examples.distillation_data import (
+    DistillationData,
+    read_distillation_data,
+    read_teacher_task,
+)
+from bert_keras.tasks.examples.file_options import FileOptions
+from bert_keras.tasks.examples.held_out import check_dev_share
+from bert_keras.tasks.examples.option_checks import DEV_SHARE, check_keyword_arguments, check_options_of_task
+from bert_keras.tasks.predictor import Predictor
+from bert_keras.training.backups import NO_BACKUP, BackupOptions
+from bert_keras.training.config.distillation_file import KEYS
+from bert_keras.training.config.distillation_settings import Distillation
+from bert_keras.training.config.sources import upgrade_settings
+from bert_keras.training.distilling.distilled_folder import Distilled, save_distilled
+from bert_keras.training.distilling.student_checkpoint import make_student_checkpoint
+from bert_keras.training.distilling.teacher_training import TeacherTraining
+from bert_keras.training.finetuning_to_folder import FineTuningRun
+from bert_keras.training.output_folder import check_no_backup, get_backup_folder, train_to_folder
+from bert_keras.training.strategies import is_chief
+from bert_keras.training.tracking.tracked_training import check_verbose
+
+_LENGTHS = ("max_sequence_length", "window_overlap")
+
+
+def distill(
+    teacher: str | os.PathLike | Checkpoint,
+    out: str | os.PathLike | None = None,
+    *,
+    train: object | None = None,
+    dev: object | None = None,
+    unlabelled: object | None = None,
+    dev_share: float = DEV_SHARE,
+    on_error: str = "stop",
+    overwrite: bool = False,
+    backup_every: int = 0,
+    resume: bool = False,
+    allow_changes: bool = False,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    listeners: Sequence[Callable[[dict], None]] = (),
+    tensorboard: str | os.PathLike | None = None,
+    verbose: bool | str = "auto",
+    strategy: tf.distribute.Strategy | None = None,
+    card_facts: Mapping[str, object] | None = None,
+    spell: Spell = spell_argument,
+    **settings: object,
+) -> Distilled:
+    """Train a small student on the answers of a fine-tuned teacher, as `bert-keras distill` does.
+
+    Args:
+        teacher: any folder that `load` reads with the head of a task and a vocabulary, of `finetune` for example. Its
+            task, labels and lengths are those of the student.
+        out: checkpoint folder to write, with `distillation.toml`, `metrics.json`, `training_log.jsonl` and a model
+            card; None = the student is only returned.
+        train: labelled examples, in the forms of `finetune`; or `DistillationData`. May be left out with `unlabelled`.
+        dev: held-out examples, in the same forms. Default: a share of `train`. Without labels for them, an embedder is
+            compared with its teacher on a share of `unlabelled`; other tasks need `dev` or `train`.
+        unlabelled: examples without labels: a path, or a list of texts, of pairs (tuples), or of lists of words.
+        dev_share: fraction that is held out without `dev`.
+        on_error: "stop" at bad examples with an error that lists the first ones, or "skip" them.
+        overwrite: replace `out` if `distill` wrote it, and remove the backups of its training unless `resume` is set.
+        backup_every, resume, allow_changes, callbacks, listeners, tensorboard, verbose, strategy: as in `finetune`.
+        card_facts: what the model card lists about the training. Default: the data and the main settings.
+        spell: how error messages name an option; the command line passes `spell_flag`.
+        **settings: fields of `Distillation` (`num_layers`, `student`, `temperature`, `num_epochs`, ...), of
+            `FileOptions` (`text_column`, ...), `max_sequence_length` and `window_overlap`.
+
+    Returns:
+        What `finetune` returns for the student, `teacher_scores` on the same held-out examples, `teacher_size` and
+        `ratio`.
+
+    Raises:
+        InputError: the teacher has no task, the student does not fit to it, data, settings or folders cannot be used,
+            or the loss became infinite or NaN. If `out` cannot be written after the training, the message says where
+            the model is.
+        InterruptedTrainingError: SIGTERM arrived, and the state was written.
+
+    Example:
+        >>> examples = [(f"The with statement wraps block {n}.", "language") for n in range(8)]
+        >>> examples += [(f"Open socket number {n}.", "network") for n in range(8)]
+        >>> distilled = bk.distill("demo/classifier", "my/small", train=examples, num_layers=1, num_epochs=1)
+        >>> distilled.model.encoder.config.num_layers, list(distilled.teacher_scores)[0]
+        (1, 'accuracy')
+    """
+    check_tensorflow_backend("bk.distill")
+    distillation, file_options, lengths = _split_settings(upgrade_settings(settings))
+    check_dev_share(dev_share)
+    check_verbose(verbose)
+    strategy = strategy or tf.distribute.get_strategy()
+    if out is not None:
+        paths = [path for path in (teacher, train, dev, unlabelled) if isinstance(path, str | os.PathLike)]
+        check_writable_folder(out, "distill", overwrite=overwrite, inputs=paths)
+        check_no_backup(out, resume=resume, overwrite=overwrite, spell=spell)
+    teacher = read_checkpoint(teacher)
+    if isinstance(train, DistillationData):
+        data = train
+    else:
+        task = read_teacher_task(teacher, **lengths)
+        check_options_of_task(settings, task.name, problem=task.problem)
+        reading = {"dev_share": dev_share, "seed": distillation.seed, "on_error": on_error, "spell": spell}
+        data = read_distillation_data(task, train, dev, unlabelled, file_options, **reading)
+    data = label_held_out(data, teacher)
+    student, description = make_student_checkpoint(teacher, data.task, distillation, data.train)
+    method = TeacherTraining(teacher, load_tokenizer(student), data.num_labelled, distillation)
+    tracking = (strategy, callbacks, listeners, tensorboard, verbose)
+    run = FineTuningRun(student, data, distillation, *tracking, method=method, keys=KEYS)
+
+    def train_all(backup: BackupOptions) -> Distilled:
+        tuned = run.train(backup)
+        scores = method.score_teacher(data.task, data.dev)
+        size = method.teacher_model.count_params()
+        fields = {field.name: getattr(tuned, field.name) for field in dataclasses.fields(tuned)}
+        return Distilled(**fields, teacher_scores=scores, teacher_size=size, student=description)
+
+    if out is None:
+        return train_all(dataclasses.replace(NO_BACKUP, allow_changes=allow_changes, spell=spell))
+
+    def write(distilled: Distilled, folder: str | os.PathLike) -> None:
+        save_distilled(distilled, folder, teacher=teacher, card_facts=card_facts, overwrite=overwrite)
+
+    backup = BackupOptions(get_backup_folder(out), backup_every, resume, allow_changes, spell)
+    return train_to_folder(out, train_all, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
+
+
+def label_held_out(data: DistillationData, teacher: Checkpoint) -> DistillationData:
+    """Return data whose held-out pairs have the cosines of the teacher as their scores, if they have no labels."""
+    if data.is_dev_labelled:
+        return data
+    answers = Predictor.from_checkpoint(teacher).answer(data.dev)
+    labelled = [
+        example._replace(label=answer["cosine"] * data.task.highest_score)
+        for example, answer in zip(data.dev, answers, strict=True)
+    ]
+    return dataclasses.replace(data, dev=labelled)
+
+
+def _split_settings(settings: Mapping[str, object]) -> tuple[Distillation, FileOptions, dict[str, object]]:
+    """Split keyword arguments into the settings of the training, of the files, and the lengths."""
+    training_names, file_names = (
+        [field.name for field in dataclasses.fields(kind)] for kind in (Distillation, FileOptions)
+    )
+    check_keyword_arguments(settings, (*training_names, *file_names, *_LENGTHS), "distill")
+
+    def select(names: Sequence[str]) -> dict[str, object]:
+        return {name: value for name, value in settings.items() if name in names}
+
+    return Distillation(**select(training_names)), FileOptions(**select(file_names)), select(_LENGTHS)

@@ -1,0 +1,130 @@
+"""`TeacherTraining`: a fine-tuning of a student on the outputs of its teacher."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+
+from bert_keras.checkpoints.building import build_model
+from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints.loading import load_tokenizer
+from bert_keras.checkpoints.students import compute_principal_components
+from bert_keras.modeling.distillation import Distiller
+from bert_keras.pipelines.batches.encoding import EncodedSequences
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.tasks.base import LabelledSequences, Task
+from bert_keras.tasks.engines.keras_engine import KerasEngine
+from bert_keras.tasks.sentence_embedding import SentenceEmbedding
+from bert_keras.tasks.sequence_runner import SequenceRunner
+from bert_keras.training.config.distillation_settings import Distillation
+from bert_keras.training.distilling.unlabelled_labels import add_known_labels
+from bert_keras.training.finetuning import Scorer
+from bert_keras.training.methods.label_training import LabelTraining
+from bert_keras.training.resuming import digest_weights
+
+
+class TeacherTraining(LabelTraining):
+    """Train a student on labels and on what its teacher computes.
+
+    The teacher's outputs for whole sequences are computed once, before the training: a third of the work of an epoch.
+    Outputs for tokens, hidden states and attention take too much memory for that, and are computed in each step.
+
+    Args:
+        teacher: the checkpoint of the teacher.
+        tokenizer: the tokenizer of the student, whose vocabulary is that of the teacher or a part of it.
+        num_labelled: number of training examples with a label, which come first.
+        settings: the settings of the run.
+
+    Attributes:
+        teacher_model: the teacher, once the model was built.
+    """
+
+    def __init__(self, teacher: Checkpoint, tokenizer: BertTokenizer, num_labelled: int, settings: Distillation):
+        self._checkpoint = teacher
+        self._num_labelled = num_labelled
+        self._settings = settings
+        self._token_ids = find_teacher_ids(tokenizer, teacher)
+        self._width = 0  # of the student's sentence vectors
+        self.teacher_model: keras.Model | None = None
+
+    def build_model(self, task: Task, checkpoint: Checkpoint, settings: Distillation) -> Distiller:
+        """Build student and teacher."""
+        student = super().build_model(task, checkpoint, settings)
+        self._width = student.compute_output_shape().get("embedding", (None, 0))[-1]
+        self.teacher_model = build_model(self._checkpoint)
+        compares_layers = settings.hidden_weight > 0 or settings.attention_weight > 0
+        return Distiller(
+            student,
+            self.teacher_model if compares_layers or task.is_token_level else None,
+            temperature=settings.temperature,
+            label_weight=settings.label_weight if self._num_labelled else 0.0,
+            hidden_weight=settings.hidden_weight,
+            attention_weight=settings.attention_weight,
+            teacher_ids=self._token_ids,
+        )
+
+    def get_result(self, model: Distiller) -> keras.Model:
+        """Return the student."""
+        return model.student
+
+    def add_labels(self, task: Task, sequences: EncodedSequences, examples: Sequence) -> LabelledSequences:
+        """Add the labels, and the outputs of the teacher unless they are computed in each step."""
+        labelled = add_known_labels(task, sequences, examples, self._num_labelled)
+        if task.is_token_level:
+            return labelled
+        outputs = self._compute_outputs(sequences)
+        if isinstance(task, SentenceEmbedding):
+            outputs = {"embedding": fit_width(outputs["embedding"], self._width, normalize=task.normalize)}
+        taught = {f"teacher_{name}": values for name, values in outputs.items()}
+        return dataclasses.replace(labelled, labels={"labels": labelled.labels, **taught})
+
+    def loss(self, task: Task) -> str:
+        """Return the losses of the `Distiller`."""
+        return "auto"
+
+    def identify(self) -> dict[str, object]:
+        """Return the digest of the teacher's weights."""
+        return {"the teacher": digest_weights(self.teacher_model)}
+
+    def score_teacher(self, task: Task, examples: Sequence) -> dict[str, float]:
+        """Score the teacher on examples."""
+        sequences = task.encode(load_tokenizer(self._checkpoint), examples)
+        return Scorer(task, self.teacher_model, sequences, examples).score()
+
+    def _compute_outputs(self, sequences: EncodedSequences) -> dict[str, np.ndarray]:
+        if self._token_ids is not None:
+            sequences = dataclasses.replace(
+                sequences,
+                token_ids=self._token_ids[sequences.token_ids],
+                pad_id=int(self._token_ids[sequences.pad_id]),
+            )
+        return SequenceRunner(KerasEngine(self.teacher_model), is_token_level=False)(sequences)
+
+
+def find_teacher_ids(tokenizer: BertTokenizer, teacher: Checkpoint) -> np.ndarray | None:
+    """Return the id `(V,)` of each token in the vocabulary of the teacher; None: the vocabularies are equal."""
+    vocabulary = tuple(teacher.tokenizer_settings["vocabulary"])
+    if tuple(tokenizer.vocabulary) == vocabulary:
+        return None
+    ids = {token: token_id for token_id, token in enumerate(vocabulary)}
+    return np.array([ids[token] for token in tokenizer.vocabulary], np.int32)
+
+
+def fit_width(vectors: np.ndarray, width: int, *, normalize: bool) -> np.ndarray:
+    """Return vectors `(N, D)` with another width that keep their dot products as well as possible.
+
+    Narrower vectors are projections on the principal components, as in sentence-transformers' examples of
+    distillation; wider ones have zeros at the end.
+
+    Args:
+        vectors: the vectors.
+        width: the width of the result.
+        normalize: whether the vectors have length 1, and should have it again.
+    """
+    if vectors.shape[1] == width:
+        return vectors
+    fitted = vectors.astype(np.float64) @ compute_principal_components(vectors, width, centred=False)
+    if normalize:
+        fitted /= np.maximum(np.linalg.norm(fitted, axis=1, keepdims=True), 1e-12)
+    return fitted.astype(np.float32)
