@@ -175,8 +175,7 @@ def prepare_keras(part: str, shape: str, side: str, preset: str, precision: str)
         run = {"jax": infer_jax, "tensorflow": infer_tensorflow}[side](bk, config, shape, precision)
     versions = f"{side} {library.__version__}, keras {keras.__version__}"
     if side == "tensorflow":
-        gpus = library.config.list_physical_devices("GPU")
-        return run, {"versions": versions, "device": str(gpus or "CPU"), "product": 0}, lambda: 0
+        return run, {"versions": versions, **describe_tensorflow(library, precision)}, read_tensorflow_memory
     device = library.devices()[0]
 
     def read_memory() -> int:
@@ -239,6 +238,26 @@ def infer_tensorflow(bk, config, shape: str, policy: str) -> Run:
         outputs[0, 0, 0].numpy()
 
     return run
+
+
+def describe_tensorflow(tf, precision: str) -> dict:
+    """Return the device that TensorFlow uses, and the operations per second of one large product on it."""
+    gpus = tf.config.list_physical_devices("GPU")
+    size = 8192 if gpus else 1024
+    matrix = tf.cast(tf.random.normal((size, size)), precision)
+    multiply = tf.function(lambda a, b: tf.reduce_sum(a @ b), jit_compile=True)
+    product = 2 * size**3 / time_product(lambda: multiply(matrix, matrix).numpy())
+    device = tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU") if gpus else "CPU"
+    return {"device": device, "product": product}
+
+
+def read_tensorflow_memory() -> int:
+    """Return the peak memory of the first GPU in TensorFlow; 0 without one."""
+    import tensorflow as tf
+
+    if not tf.config.list_physical_devices("GPU"):
+        return 0
+    return tf.config.experimental.get_memory_info("GPU:0")["peak"]
 
 
 def time_jax_product(precision: str) -> float:
