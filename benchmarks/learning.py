@@ -6,7 +6,7 @@
     python benchmarks/learning.py RECORDS --draw curves.jsonl --picture curves.png
 
 RECORDS is a folder of `make-records --objective none`. Every side trains on the same batches and is scored on the same
-held-out records with the same masks, which takes no time of the budget. The sides are
+held-out records with the same masks, which takes no time of the budget; nor does counting tokens. The sides are
 
     ours            `bert-keras pretrain` with a recipe (default: none, AdamW), compiled by XLA
     keras-hub       KerasHub's BertMaskedLM with its defaults, AdamW, 6 % warm-up, linear decay, compiled by XLA
@@ -37,7 +37,7 @@ from bert_keras.training import Pretraining, TimedLearningRate, make_optimizer
 from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.freed_memory import keep_freed_memory
 from bert_keras.training.optimizers.schedules import compute_rate
-from bert_keras.training.pretraining import build_model, set_output_bias
+from bert_keras.training.pretraining import build_model, compile_for_pretraining, set_output_bias
 
 CLOCKS = {"wall": time.monotonic, "cpu": lambda: time.process_time() / os.cpu_count()}
 SIDES = ("ours", "keras-hub", "transformers")
@@ -67,6 +67,8 @@ def main() -> None:
     if arguments.draw:
         draw(arguments.draw, arguments.picture)
         return
+    if not arguments.side:
+        parser.error("--side or --draw is required")
     keras.utils.set_random_seed(arguments.seed)
     clock = PausableClock(CLOCKS[arguments.clock])
     curve = Curve(arguments, clock)
@@ -158,7 +160,7 @@ def train_ours(arguments: argparse.Namespace, curve: Curve) -> None:
     model = build_model(run, tokenizer.vocabulary_size)
     if run.model.output_bias == "token_frequency":
         set_output_bias(model, arguments.records, tokenizer)
-    model.compile(make_optimizer(run.optimizer, None), jit_compile=True)
+    compile_for_pretraining(model, run, make_optimizer(run.optimizer, None))
     fit(model, run, arguments, curve, lambda features, labels: (features, labels))
     if arguments.save:
         bk.save(model, tokenizer, arguments.save, overwrite=True)
@@ -317,7 +319,8 @@ def draw(curves: pathlib.Path, picture: pathlib.Path) -> None:
     runs = collections.defaultdict(list)
     for line in curves.read_text(encoding="utf-8").splitlines():
         point = json.loads(line)
-        name = " ".join(str(point[key]) for key in ("side", "recipe", "learning_rate") if point[key])
+        about = [point["side"], point["size"], point["recipe"], point["learning_rate"], *point["settings"]]
+        name = " ".join(str(value) for value in about if value)
         runs[f"{name}, seed {point['seed']}, {point['budget_minutes']:g} min"].append(point)
     figure, axes = plt.subplots(figsize=(8, 5))
     for name, points in runs.items():

@@ -112,7 +112,8 @@ def run_pretraining(
         model = build_model(run, tokenizer.vocabulary_size)
         if run.model.output_bias == "token_frequency" and start is None:
             set_output_bias(model, folders[0], tokenizer)
-        _compile(model, run, plans)
+        schedules = None if plans[0].num_steps is None else join_schedules(plans)
+        compile_for_pretraining(model, run, make_optimizer(run.optimizer, schedules))
     # the manifests as stored, because a new name of a key in `read_manifest` does not change the records
     stored = [read_json(pathlib.Path(folder) / MANIFEST) for folder in folders]
     data = {f"records folder {number}": manifest for number, manifest in enumerate(stored, 1)}
@@ -131,9 +132,10 @@ def run_pretraining(
     return Pretrained(model, tokenizer, log.metrics(), log.to_json_lines(), run, start)
 
 
-def _compile(model: keras.Model, run: Pretraining, plans: Sequence[PhasePlan]) -> None:
+def compile_for_pretraining(model: keras.Model, run: Pretraining, optimizer: keras.optimizers.Optimizer) -> None:
+    """Compile a model with the batches and the speed settings of a run."""
     model.compile(
-        make_optimizer(run.optimizer, None if plans[0].num_steps is None else join_schedules(plans)),
+        optimizer,
         accumulation_steps=run.batches.accumulation_steps,
         gradient_checkpointing=run.speed.gradient_checkpointing,
         jit_compile=should_compile(run.speed.jit_compile, run.model.dtype_policy),

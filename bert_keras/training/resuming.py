@@ -22,6 +22,8 @@ _MAY_CHANGE = (
     *("recipe", "source", "speed.", "evaluation.", "batches.accumulation_steps"),
     *("accumulation_steps", "gradient_checkpointing"),  # of a fine-tuning
 )
+# settings that backups of version 0.2 lack, with the value that they had
+_NEW_SETTINGS = {"model.output_bias": "zeros"}
 
 
 class TrainingProgress:
@@ -92,6 +94,7 @@ class TrainingProgress:
 
     def _list_changes(self, metadata: Mapping) -> list[str]:
         before, now = _flatten(upgrade_settings(metadata["settings"])), _flatten(self._settings)
+        before = {key: value for key, value in _NEW_SETTINGS.items() if key in now} | before
         changes = [
             f"{key} was {before.get(key)} and is {now.get(key)}"
             for key in sorted(before.keys() | now.keys())

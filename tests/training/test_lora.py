@@ -106,13 +106,10 @@ def test_adapters_trained_in_16_bits_are_merged_in_32(tiny_encoder):
 def make_lora_model(encoder, **changes):
     """Return the model of a fine-tuning before its first step."""
     from bert_keras.checkpoints.reading import read_checkpoint
-    from bert_keras.training import finetuning
+    from bert_keras.training.methods.adapter_training import AdapterTraining
 
     task, _ = TASKS["classify"]()
-    settings, checkpoint = dataclasses.replace(LORA, **changes), read_checkpoint(encoder)
-    model = finetuning._build_model(task, checkpoint, settings)
-    finetuning._add_adapters(model, checkpoint, settings)
-    return model
+    return AdapterTraining().build_model(task, read_checkpoint(encoder), dataclasses.replace(LORA, **changes))
 
 
 def test_layer_decay_applies_to_the_adapters(make_encoder):

@@ -1,5 +1,6 @@
 """A training that was killed, stopped, or left with damaged backups ends like an uninterrupted one."""
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -14,7 +15,8 @@ import tensorflow as tf
 from bert_keras.errors import InputError, InterruptedTrainingError
 from bert_keras.training.backups import NO_BACKUP, BackupFolder, BackupOptions, BackupWriter, TrainingState
 from bert_keras.training.fitting import Phase, fit_phases
-from bert_keras.training.resuming import BackupCallback
+from bert_keras.training.resuming import BackupCallback, TrainingProgress
+from bert_keras.training.tracking.training_log import TrainingLog
 from tests.training.processes import kill_at_random, start, wait_for_step
 from tests.training.train_tiny import train
 
@@ -273,6 +275,17 @@ def test_a_backup_of_another_run_is_rejected(copied_late_backup, two_records):
         train_here(two_records, resumed, optimizer__learning_rate=0.02)
     with pytest.raises(InputError, match="the backup is of another model"):
         train_here(two_records, allowing, model__hidden_dim=8)
+
+
+def test_a_backup_without_a_newer_setting_is_of_the_same_run():
+    stored = {"settings": {"model": {"objective": "mlm"}, "seed": 0}, "data": [], "phase": 0}
+    state = TrainingState(3, {}, stored)
+    for output_bias, is_accepted in (("zeros", True), ("token_frequency", False)):
+        settings = {"model": {"objective": "mlm", "output_bias": output_bias}, "seed": 0}
+        progress = TrainingProgress(settings, {}, TrainingLog(tokens_per_step=None))
+        expected = contextlib.nullcontext() if is_accepted else pytest.raises(InputError, match="output_bias was zeros")
+        with expected:
+            progress.select_phase(state, NO_BACKUP)
 
 
 @pytest.mark.slow

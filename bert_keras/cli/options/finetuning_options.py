@@ -46,7 +46,7 @@ FLAGS = (
         "freeze the embeddings and N lower blocks",
     ),
     ("--lora-rank", "lora_rank", positive_integer, "train LoRA adapters of this rank and the head; the rest is frozen"),
-    ("--lora-alpha", "lora_alpha", positive_integer, "scale of the adapters, times the rank (default twice the rank)"),
+    ("--lora-alpha", "lora_alpha", positive_integer, "the adapters are scaled by N / rank (default: twice the rank)"),
     ("--patience", "patience", non_negative_integer, "stop after this many epochs without improvement; 0: never"),
     ("--seed", "seed", non_negative_integer, "random seed of the head, dropout and data order"),
     ("--accumulation-steps", "accumulation_steps", positive_integer, "micro-batches per step"),

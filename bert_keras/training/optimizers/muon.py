@@ -8,7 +8,7 @@ from keras import ops
 from bert_keras.training.optimizers.adamw_and_lamb import BertAdamW
 from bert_keras.training.optimizers.bert_optimizer import Slot
 
-# words in the paths of matrices that AdamW updates: embedding tables and output layers, as its author advises
+# how the layers are named whose matrices AdamW updates: embedding tables and output layers, as its author advises
 NOT_ORTHOGONALIZED = ("embedding", "next_sentence", "replaced")
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic iteration in github.com/KellerJordan/Muon
 _NUM_ITERATIONS = 5
@@ -26,7 +26,7 @@ class BertMuon(BertAdamW):
     Args:
         learning_rate: a float or a schedule.
         momentum: decay of the running sum of a matrix's gradients; the update looks one step ahead (Nesterov).
-        not_orthogonalized: words in the paths of matrices that AdamW updates.
+        not_orthogonalized: names of layers whose matrices AdamW updates, or how these names begin.
         **kwargs: see `BertAdamW` and `BertOptimizer`.
     """
 
@@ -44,7 +44,8 @@ class BertMuon(BertAdamW):
 
     def has_second_moment(self, variable: keras.Variable) -> bool:
         """Return whether AdamW updates a variable, and not Muon."""
-        return len(variable.shape) != 2 or any(word in variable.path.lower() for word in self.not_orthogonalized)
+        layers = variable.path.lower().split("/")
+        return len(variable.shape) != 2 or any(layer.startswith(self.not_orthogonalized) for layer in layers)
 
     def update(self, slot: Slot, gradient: keras.KerasTensor, rate: keras.KerasTensor, step: keras.KerasTensor) -> None:
         """Update one variable and its moments, see `BertOptimizer.update`."""

@@ -91,6 +91,12 @@ def test_only_the_matrices_inside_the_model_are_orthogonalized(kind, make_model)
     assert matrices - with_adamw == inside
 
 
+def test_the_name_of_a_model_does_not_choose_the_optimizer_of_its_matrices():
+    optimizer = BertMuon(0.01)
+    assert not optimizer.has_second_moment(Variable(np.zeros((3, 3)), "my_embedding_model/block_0/query/kernel"))
+    assert optimizer.has_second_moment(Variable(np.zeros((3, 3)), "my_embedding_model/embeddings/token/embeddings"))
+
+
 def test_the_name_selects_it_and_its_settings_reach_it():
     optimizer = make_optimizer(OptimizerSettings(name="muon", weight_decay=0.1, clip_norm=0.5), 10)
     assert isinstance(optimizer, BertMuon)
