@@ -197,7 +197,7 @@ def read_sentences(data: pathlib.Path) -> list[str]:
 
 
 def measure_speed(folders: list[pathlib.Path]) -> None:
-    """Print the median milliseconds of a forward pass in TensorFlow, and how much faster than the first folder it is."""
+    """Print the median milliseconds of a forward pass, and how much faster than the first folder it is."""
     import numpy as np
     import tensorflow as tf
 
