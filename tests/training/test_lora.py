@@ -14,8 +14,8 @@ from bert_keras.cli.main import main
 from bert_keras.errors import InputError
 from bert_keras.training import FineTuning
 from bert_keras.training.backups import BackupFolder, BackupOptions
-from bert_keras.training.config.finetuning_settings import LORA_LEARNING_RATE
 from bert_keras.training.config.distillation_settings import Distillation
+from bert_keras.training.config.finetuning_settings import LORA_LEARNING_RATE
 from bert_keras.training.methods.adapter_training import AdapterTraining
 from bert_keras.training.methods.label_training import LabelTraining
 from bert_keras.training.optimizers.layer_decay import compute_layer_factors
@@ -158,7 +158,7 @@ def test_an_adapter_keeps_its_labels_and_its_kind_of_problem(tiny_encoder, tmp_p
 def test_ranks_and_frozen_blocks_without_a_use_are_rejected(tiny_encoder):
     with pytest.raises(InputError, match=r"lora_rank is 9 for a model of width 16; expected at most half the width"):
         tuned("tag", tiny_encoder, dataclasses.replace(LORA, lora_rank=9))
-    with pytest.raises(InputError, match="lora_rank is set and all 1 blocks are frozen, so no layer is left for an ad"):
+    with pytest.raises(InputError, match="lora_rank is set and all 1 blocks areen, so no layer is left for an ad"):
         tuned("tag", tiny_encoder, dataclasses.replace(LORA, frozen_blocks=1))
 
 
@@ -171,7 +171,7 @@ def test_the_learning_rate_and_alpha_follow_the_rank():
         FineTuning(lora_alpha=3)
     with pytest.raises(InputError, match="lora_alpha is 5 without lora_rank; expected both, or none: add lora_rank"):
         Distillation(student="tiny", lora_alpha=5)
-    with pytest.raises(InputError, match="^lora_rank is 8; expected none, because all weights of a student") as caught:
+    with pytest.raises(InputError, match=r"^lora_rank is 8; expected none, because all weights of a student") as caught:
         Distillation(student="tiny", lora_rank=8)
     assert "lora_alpha" not in str(caught.value)
 
@@ -186,7 +186,7 @@ UNUSABLE = {
     "a rank": ({"lora_rank": 99}, "lora_rank is 99 for a model of width 16; expected at most half the width"),
     "frozen blocks": (
         {"lora_rank": 2, "frozen_blocks": 1, "task": "tag"},
-        "lora_rank is set and all 1 blocks are froz",
+        "lora_rank is set and all 1 blocks are",
     ),
 }
 

@@ -1,7 +1,6 @@
 """`sort_tensors`: find the weight of a model that each tensor of an adapter changes or replaces. No Keras here."""
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 
 from bert_keras.checkpoints.adapters.adapted_layers import HAS_NUM_CLASSES
@@ -130,5 +129,5 @@ def _check_layers_of_head(
 def _count_classes(model: str, replaced: Mapping[str, StoredWeight], checkpoint: Checkpoint) -> int | None:
     """Return the number of classes that the weights of the head must have: that of a new head, or of the checkpoint."""
     if model in HAS_NUM_CLASSES and {"classifier.kernel", "classifier.bias"} <= replaced.keys():
-        return max(math.prod(replaced["classifier.bias"].shape), 1)
+        return max([1, *replaced["classifier.kernel"].shape[-1:]])
     return checkpoint.settings.get("num_classes")

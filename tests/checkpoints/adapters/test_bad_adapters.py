@@ -82,15 +82,15 @@ BAD_TENSORS = {
     "no adapter": (HEAD, r"has no tensors of LoRA \(lora_A, lora_B\)"),
     "two names": (
         TENSORS | rename(TENSORS, ".bert.encoder", ".encoder"),
-        "two names of one weight; expected one of th",
+        "two names of one weight; expected one of",
     ),
     "a scalar bias": (
         {**TENSORS, **HEAD, "base_model.model.classifier.bias": np.array(1, "float32")},
-        r"adapter: tensor base_model\.model\.classifier\.bias, read as .*, has shape \(\); expected \(1,\)",
+        r"adapter: tensor base_model\.model\.classifier\.bias, read as .*, has shape \(\); expected \(3,\)",
     ),
     "half a head": (
         TENSORS | dict(list(HEAD.items())[1:]),
-        r"adapter has 'base_model\.model\.classifier\.bias' without classifier\.weight; expected all weights of a layer",
+        r"adapter has 'base_model\.model\.classifier\.bias' without classifier\.weight; expected all weights",
     ),
     "a head of another width": (
         {**TENSORS, **HEAD, "base_model.model.classifier.weight": np.ones((3, 7), "float32")},
@@ -160,9 +160,7 @@ def edit_base(base, **changes):
 
 def test_a_checkpoint_without_its_head_is_rejected(base, tmp_path):
     edit_base(base, **{"classifier.bias": None})
-    with pytest.raises(
-        InputError, match=r"neither it nor .*base has classifier\.bias; expected the weights of the head"
-    ):
+    with pytest.raises(InputError, match=r"neither it nor .*base has classifier\.bias; expected the weights of the"):
         merge_adapter(read_checkpoint(base), write_adapter(tmp_path / "adapter"))
 
 
@@ -221,7 +219,7 @@ def test_folders_without_an_adapter_are_rejected(base, tmp_path):
         read_adapter_folder(base)
     with pytest.raises(InputError, match="none does not exist; expected the folder of an adapter: check the path"):
         read_adapter_folder(tmp_path / "none")
-    with pytest.raises(InputError, match="^hf://me/adapter is on the Hub; expected a folder on this machine: download"):
+    with pytest.raises(InputError, match=r"^hf://me/adapter is on the Hub; expected a folder on this machine: down"):
         read_adapter_folder("hf://me/adapter")
     pickled = write_adapter(tmp_path / "adapter")
     (pickled / "adapter_model.safetensors").rename(pickled / "adapter_model.bin")
