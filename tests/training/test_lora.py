@@ -158,7 +158,7 @@ def test_an_adapter_keeps_its_labels_and_its_kind_of_problem(tiny_encoder, tmp_p
 def test_ranks_and_frozen_blocks_without_a_use_are_rejected(tiny_encoder):
     with pytest.raises(InputError, match=r"lora_rank is 9 for a model of width 16; expected at most half the width"):
         tuned("tag", tiny_encoder, dataclasses.replace(LORA, lora_rank=9))
-    with pytest.raises(InputError, match="lora_rank is set and all 1 blocks areen, so no layer is left for an ad"):
+    with pytest.raises(InputError, match="lora_rank is set and all 1 blocks are frozen, so no layer is left for an ad"):
         tuned("tag", tiny_encoder, dataclasses.replace(LORA, frozen_blocks=1))
 
 
@@ -194,7 +194,7 @@ UNUSABLE = {
 @pytest.mark.parametrize("name", UNUSABLE)
 def test_settings_of_adapters_are_checked_before_the_training(name, tiny_encoder, tmp_path):
     options, message = UNUSABLE[name]
-    words = [{"words": ["a", "cat"], "tags": ["O", "B-PET"]}] * 20
+    words = [{"words": ["a", *text.split()], "tags": ["O"] * (1 + len(text.split()))} for text in TEXTS]
     train = words if options.get("task") == "tag" else LABELLED
     with pytest.raises(InputError, match=message):
         bk.finetune(tiny_encoder, tmp_path / "out", train=train, search=2, **options)
