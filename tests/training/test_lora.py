@@ -194,7 +194,7 @@ UNUSABLE = {
 @pytest.mark.parametrize("name", UNUSABLE)
 def test_settings_of_adapters_are_checked_before_the_training(name, tiny_encoder, tmp_path):
     options, message = UNUSABLE[name]
-    words = [{"words": ["a", *text.split()], "tags": ["O"] * (1 + len(text.split()))} for text in TEXTS]
+    words = [{"words": ["a", *text.split()], "tags": ["B-PET"] + ["O"] * len(text.split())} for text in TEXTS]
     train = words if options.get("task") == "tag" else LABELLED
     with pytest.raises(InputError, match=message):
         bk.finetune(tiny_encoder, tmp_path / "out", train=train, search=2, **options)
