@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 
 from bert_keras.checkpoints import save
-from bert_keras.checkpoints.adapters.adapter_files import build_adapter_files
+from bert_keras.checkpoints.adapters.adapter_files import ADAPTER_FOLDER, build_adapter_files
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.huggingface.card_metadata import MeasuredScores
 from bert_keras.checkpoints.huggingface.model_card import build_model_card
@@ -17,8 +17,6 @@ from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.finetuning import FineTuned
 from bert_keras.training.search.searched_finetuning import describe_winner
 from bert_keras.training.search.trials import write_csv
-
-ADAPTER_FOLDER = "adapter"
 
 
 def save_finetuned(

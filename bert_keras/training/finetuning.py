@@ -116,6 +116,7 @@ def run_finetuning(
     settings = settings or FineTuning()
     method = method or (LabelTraining() if settings.lora_rank is None else AdapterTraining())
     strategy = strategy or tf.distribute.get_strategy()
+    _check_method(method, settings)
     _check_examples(train=train, dev=dev)
     _check_batch_size(task, settings, strategy.num_replicas_in_sync, len(train))
     checkpoint = read_checkpoint(checkpoint)
@@ -234,6 +235,14 @@ def _compile(model: keras.Model, loss: object, settings: FineTuning, num_steps: 
         jit_compile=False,  # XLA would compile the step again for each length of a batch
         unpad=unpad,
     )
+
+
+def _check_method(method: LabelTraining, settings: FineTuning) -> None:
+    if settings.lora_rank is not None and not isinstance(method, AdapterTraining):
+        raise InputError(
+            f"lora_rank is {settings.lora_rank} and method is a {type(method).__name__}, which trains no adapters; "
+            "expected an AdapterTraining: leave method out, or leave lora_rank out"
+        )
 
 
 def _check_examples(**examples: Sequence) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import keras
 import tensorflow as tf
 
+from bert_keras.checkpoints.adapters.adapted_layers import check_rank, select_layers
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
@@ -132,6 +133,8 @@ def finetune(
         check_no_backup(out, **found)
         check_no_trials(out, has_search=search is not None, **found)
     checkpoint = read_checkpoint(checkpoint)
+    if fine_tuning.lora_rank is not None:
+        check_rank(fine_tuning.lora_rank, checkpoint)
     if isinstance(train, TrainingData):
         if dev is not None or task_settings or file_options != FileOptions():
             raise InputError("train is TrainingData; expected no arguments that say how to read examples: remove them")
@@ -139,6 +142,8 @@ def finetune(
     else:
         reading = {"dev_share": dev_share, "seed": fine_tuning.seed, "on_error": on_error, "spell": spell}
         data = read_training_data_for_checkpoint(checkpoint, task, train, dev, file_options, **reading, **task_settings)
+    if fine_tuning.lora_rank is not None:  # so that no search starts that cannot train
+        select_layers(data.task.model_class, checkpoint, fine_tuning.frozen_blocks or 0)
     space = None
     if search is not None:
         space = make_space_for_data(fine_tuning, search.fixed, checkpoint, data, strategy.num_replicas_in_sync)

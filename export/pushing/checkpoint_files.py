@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from bert_keras.checkpoints.adapters.adapter_files import ADAPTER_FOLDER
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.reading import read_without_tensorflow
 from bert_keras.errors import InputError
@@ -25,7 +26,7 @@ _KNOWN = re.compile(
 # endings of other files that we wrote; settings (.toml) are left out, because they contain paths of this machine
 _NOTES = (".json", ".jsonl", ".txt", ".md", ".csv", ".png", ".svg", ".html")
 # a LoRA adapter is left out for the same reason: its config names the checkpoint that it was trained on
-_ADAPTER = "adapter/"
+_ADAPTER = f"{ADAPTER_FOLDER}/"
 _MAX_LISTED = 10_000  # files that are looked at; a checkpoint folder has about ten
 
 

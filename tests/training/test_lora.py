@@ -9,14 +9,18 @@ import pytest
 from safetensors.numpy import load_file
 
 import bert_keras as bk
+from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.cli.main import main
 from bert_keras.errors import InputError
 from bert_keras.training import FineTuning
 from bert_keras.training.backups import BackupFolder, BackupOptions
+from bert_keras.training.config.distillation_settings import Distillation
 from bert_keras.training.config.finetuning_settings import LORA_LEARNING_RATE
+from bert_keras.training.methods.adapter_training import AdapterTraining
+from bert_keras.training.methods.label_training import LabelTraining
 from bert_keras.training.optimizers.layer_decay import compute_layer_factors
 from tests.marks import slow, slow_except
-from tests.training.finetune_tiny import LORA, TASKS, digest, make_report, tuned
+from tests.training.finetune_tiny import LORA, TASKS, TEXTS, digest, make_report, tuned
 from tests.training.processes import finish, start
 
 RANK = LORA.lora_rank
@@ -105,9 +109,6 @@ def test_adapters_trained_in_16_bits_are_merged_in_32(tiny_encoder):
 
 def make_lora_model(encoder, **changes):
     """Return the model of a fine-tuning before its first step."""
-    from bert_keras.checkpoints.reading import read_checkpoint
-    from bert_keras.training.methods.adapter_training import AdapterTraining
-
     task, _ = TASKS["classify"]()
     return AdapterTraining().build_model(task, read_checkpoint(encoder), dataclasses.replace(LORA, **changes))
 
@@ -129,6 +130,31 @@ def test_frozen_blocks_have_no_adapters(make_encoder):
     assert not any("block_0/" in path for path in paths)
 
 
+def test_the_merged_model_has_the_frozen_blocks_of_a_run_without_adapters(make_encoder):
+    checkpoint, settings = read_checkpoint(make_encoder(num_layers=2)), dataclasses.replace(LORA, frozen_blocks=1)
+    task, _ = TASKS["classify"]()
+    method = AdapterTraining()
+    merged = method.merge(method.build_model(task, checkpoint, settings))
+    without = dataclasses.replace(settings, lora_rank=None, lora_alpha=None)
+    model = LabelTraining().build_model(task, checkpoint, without)
+    assert [one.path for one in merged.trainable_weights] == [one.path for one in model.trainable_weights]
+    assert len(merged.trainable_weights) < len(merged.weights)
+
+
+def test_an_adapter_keeps_its_labels_and_its_kind_of_problem(tiny_encoder, tmp_path):
+    rows = [{"text": text, "labels": [name for name in ("cat", "dog") if name in text]} for text in example_texts()]
+    options = {"train": rows, "problem": "multi_label", "lora_rank": 2, "num_epochs": 1}
+    tuned = bk.finetune(tiny_encoder, tmp_path / "out", **options)
+    merged = bk.load(tiny_encoder, adapter=tmp_path / "out/adapter")
+    assert (merged.problem, merged.labels) == ("multi_label", tuned.model.labels) == ("multi_label", ("cat", "dog"))
+    listed = json.loads((tmp_path / "out/.bert_keras.json").read_text())["files"]
+    assert "adapter/bert_keras.json" in listed
+    assert "  bert_keras.json\n" in (tmp_path / "out/adapter/SHA256SUMS").read_text()
+    (tmp_path / "out/adapter/bert_keras.json").write_text('{"problem": "regression"}')
+    with pytest.raises(InputError, match=r"bert_keras\.json does not match its recorded SHA-256"):
+        bk.load(tiny_encoder, adapter=tmp_path / "out/adapter")
+
+
 def test_ranks_and_frozen_blocks_without_a_use_are_rejected(tiny_encoder):
     with pytest.raises(InputError, match=r"lora_rank is 9 for a model of width 16; expected at most half the width"):
         tuned("tag", tiny_encoder, dataclasses.replace(LORA, lora_rank=9))
@@ -143,6 +169,47 @@ def test_the_learning_rate_and_alpha_follow_the_rank():
     assert FineTuning(lora_rank=4, lora_alpha=3).lora_alpha == 3
     with pytest.raises(InputError, match="lora_alpha is 3 without lora_rank; expected both, or none: add lora_rank"):
         FineTuning(lora_alpha=3)
+    with pytest.raises(InputError, match="lora_alpha is 5 without lora_rank; expected both, or none: add lora_rank"):
+        Distillation(student="tiny", lora_alpha=5)
+    with pytest.raises(InputError, match=r"^lora_rank is 8; expected none, because all weights of a student") as caught:
+        Distillation(student="tiny", lora_rank=8)
+    assert "lora_alpha" not in str(caught.value)
+
+
+def test_a_method_without_adapters_takes_no_rank(tiny_encoder):
+    with pytest.raises(InputError, match="lora_rank is 2 and method is a LabelTraining, which trains no adapters; exp"):
+        tuned("tag", tiny_encoder, LORA, method=LabelTraining())
+
+
+LABELLED = [{"text": text, "label": "cat" if "cat" in text else "none"} for text in TEXTS]
+UNUSABLE = {
+    "a rank": ({"lora_rank": 99}, "lora_rank is 99 for a model of width 16; expected at most half the width"),
+    "frozen blocks": (
+        {"lora_rank": 2, "frozen_blocks": 1, "task": "tag"},
+        "lora_rank is set and all 1 blocks are",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_settings_of_adapters_are_checked_before_the_training(name, tiny_encoder, tmp_path):
+    options, message = UNUSABLE[name]
+    words = [{"words": ["a", *text.split()], "tags": ["B-PET"] + ["O"] * len(text.split())} for text in TEXTS]
+    train = words if options.get("task") == "tag" else LABELLED
+    with pytest.raises(InputError, match=message):
+        bk.finetune(tiny_encoder, tmp_path / "out", train=train, search=2, **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_checks_the_rank_before_it_reads_examples(tiny_encoder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("bert_keras.cli.commands.finetune._read", None)
+    (tmp_path / "train.jsonl").write_text("")
+    options = ["finetune", str(tiny_encoder), str(tmp_path / "out"), "--train", str(tmp_path / "train.jsonl")]
+    assert main([*options, "--lora-rank", "99", "--search", "2"]) == 2
+    printed = capsys.readouterr().err
+    assert "lora_rank is 99 for a model of width 16" in printed
+    assert "parameters are trained" not in printed
+    assert [path.name for path in tmp_path.iterdir()] == ["train.jsonl"]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from bert_keras.errors import InputError
 
 _POOLER = "encoder.pooler.kernel"
 _BLOCK = re.compile(r"encoder\.blocks\.(\d+)\.")
-_SEVERAL_CLASSES = ("BertClassifier", "BertTokenClassifier")
+HAS_NUM_CLASSES = ("BertClassifier", "BertTokenClassifier")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +23,8 @@ class AdaptedLayers:
         family: "bert" or "electra": the architecture of the checkpoint in transformers.
         names: all weights of the model.
         kernels: the matrices of dense layers that get an adapter.
-        trained: the weights that are trained themselves: those of the head, and a pooler that the checkpoint lacks.
+        trained: the weights that are trained directly, without an adapter: those of the head, and a pooler that the
+            checkpoint lacks.
     """
 
     model: str
@@ -69,7 +70,7 @@ def _is_in_block(name: WeightName, num_frozen_blocks: int) -> bool:
 
 
 def check_rank(rank: int, checkpoint: Checkpoint) -> None:
-    """Raise `InputError` if an adapter of this rank would have more parameters than the smallest layer it adapts."""
+    """Raise `InputError` if an adapter of this rank has more parameters than a square layer of the model's width."""
     if 2 * rank > checkpoint.config.hidden_dim:
         raise InputError(
             f"lora_rank is {rank} for a model of width {checkpoint.config.hidden_dim}; expected at most half the "
@@ -94,7 +95,7 @@ def count_trained_parameters(
         InputError: see `select_layers`.
     """
     layers = select_layers(model, checkpoint, num_frozen_blocks)
-    num_classes = num_classes if model in _SEVERAL_CLASSES else None
+    num_classes = num_classes if model in HAS_NUM_CLASSES else None
 
     def count(names: Sequence[WeightName]) -> int:
         return sum(math.prod(name.shape(checkpoint.config, num_classes)) for name in names)

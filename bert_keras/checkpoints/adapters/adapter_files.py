@@ -1,4 +1,4 @@
-"""`Adapter`: a trained LoRA adapter, and its two files in the format of PEFT. No Keras here.
+"""`Adapter`: a trained LoRA adapter, and its files in the format of PEFT. No Keras here.
 
 `adapter_folder.py` reads such files.
 """
@@ -17,8 +17,10 @@ from bert_keras.checkpoints.huggingface.weight_names import WeightName
 from bert_keras.files import CHECKSUMS, format_json
 from bert_keras.hub.names import is_hub_name, parse_hub_name
 
+ADAPTER_FOLDER = "adapter"  # in the folder of a fine-tuned checkpoint
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-PREFIX = "base_model.model."  # of every tensor's name: PEFT's model contains the model of transformers twice
+HEAD = "bert_keras.json"  # the labels and the kind of problem, which PEFT does not store
+PREFIX = "base_model.model."  # of every tensor's name: PEFT wraps the model of transformers in two attributes
 FACTOR_A, FACTOR_B = ".lora_A.weight", ".lora_B.weight"
 TASK_TYPES = {  # PEFT's: our class
     "SEQ_CLS": "BertClassifier",
@@ -33,12 +35,13 @@ class Adapter:
     """A trained adapter: what it adds to the layers of the checkpoint that it was trained on.
 
     Attributes:
-        layers: the layers with an adapter, and the weights that were trained themselves.
+        layers: the layers with an adapter, and the weights that were trained directly, without an adapter.
         rank: r, the width of the adapters.
         alpha: the adapters are scaled by `alpha` / `rank`.
         factors: the matrices A `(in, r)` and B `(r, out)` of each adapted layer, keyed by our name of its kernel, which
             becomes W + (alpha / r) A B.
-        trained: the values of the weights that were trained themselves, keyed by our names.
+        trained: the values of the weights that were trained directly, without an adapter, keyed by our names.
+        head: the arguments `problem` and `labels` of the model, those that it has.
     """
 
     layers: AdaptedLayers
@@ -46,6 +49,7 @@ class Adapter:
     alpha: int
     factors: Mapping[str, tuple[np.ndarray, np.ndarray]]
     trained: Mapping[str, np.ndarray]
+    head: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
     def compute_change(self, kernel: str) -> np.ndarray:
         """Compute what the adapter adds to a kernel `(in, out)`, in float32."""
@@ -54,9 +58,10 @@ class Adapter:
 
 
 def build_adapter_files(adapter: Adapter, base: str | os.PathLike) -> dict[str, bytes]:
-    """Return the files that `peft.PeftModel.from_pretrained(model, folder)` opens, and a checksum, keyed by name.
+    """Return the files of an adapter, which `peft.PeftModel.from_pretrained(model, folder)` opens, keyed by name.
 
-    The folder has a `SHA256SUMS` of its own, so that it can be moved.
+    The folder has a `SHA256SUMS` of its own, so that it can be moved. A classifier also has `bert_keras.json`, which
+    PEFT ignores: its labels and its kind of problem.
 
     Args:
         adapter: the adapter.
@@ -71,12 +76,15 @@ def build_adapter_files(adapter: Adapter, base: str | os.PathLike) -> dict[str, 
         value = adapter.trained[name.ours]
         tensors[PREFIX + _get_tensor_name(name, adapter.layers)] = value.T if name.is_kernel else value
     tensors = {name: np.ascontiguousarray(value, "float32") for name, value in tensors.items()}
-    weights = safetensors.numpy.save(tensors, metadata={"format": "pt"})
-    return {
-        CONFIG: (format_json(_build_config(adapter, base), indent=2) + "\n").encode(),
-        WEIGHTS: weights,
-        CHECKSUMS: f"{hashlib.sha256(weights).hexdigest()}  {WEIGHTS}\n".encode(),
-    }
+    hashed = {WEIGHTS: safetensors.numpy.save(tensors, metadata={"format": "pt"})}
+    if adapter.head:
+        hashed[HEAD] = _encode_json(adapter.head)
+    checksums = [f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in hashed.items()]
+    return {CONFIG: _encode_json(_build_config(adapter, base)), **hashed, CHECKSUMS: "".join(checksums).encode()}
+
+
+def _encode_json(values: Mapping[str, object]) -> bytes:
+    return (format_json(values, indent=2) + "\n").encode()
 
 
 def _build_config(adapter: Adapter, base: str | os.PathLike) -> dict[str, object]:
@@ -132,5 +140,5 @@ def _get_ending(name: WeightName) -> str:
 
 
 def _list_saved_modules(layers: AdaptedLayers) -> Sequence[str] | None:
-    """Return the modules that were trained themselves: `classifier`, `qa_outputs`, `pooler`."""
+    """Return the modules that were trained directly, without an adapter: `classifier`, `qa_outputs`, `pooler`."""
     return list(dict.fromkeys(name.huggingface.split(".")[0] for name in layers.trained)) or None

@@ -48,7 +48,7 @@ class LoraModel:
         factors = {name: (np.array(one.lora_kernel_a), np.array(one.lora_kernel_b)) for name, one in dense.items()}
         variables = get_variables(self.model)
         trained = {name.ours: np.array(variables[name.ours]) for name in self._layers.trained}
-        return Adapter(self._layers, self._rank, self._alpha, factors, trained)
+        return Adapter(self._layers, self._rank, self._alpha, factors, trained, _describe_head(self.model))
 
     def merge(self) -> BertModel:
         """Build a model without adapters that computes the same: each kernel is W + (alpha / r) A B."""
@@ -62,3 +62,10 @@ class LoraModel:
             else:
                 variable.assign(np.array(trained[name]))
         return merged
+
+
+def _describe_head(model: BertModel) -> dict[str, object]:
+    """Return the arguments of a classifier that its weights do not show, those that it has."""
+    problem, labels = (getattr(model, name, None) for name in ("problem", "labels"))
+    shown = {} if problem is None else {"problem": problem}
+    return shown if labels is None else {**shown, "labels": list(labels)}

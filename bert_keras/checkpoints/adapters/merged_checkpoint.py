@@ -1,20 +1,29 @@
 """`merge_adapter`: a checkpoint with the weights of a LoRA adapter that PEFT trained. No Keras here."""
 
 import dataclasses
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from bert_keras.checkpoints.adapters.adapter_files import FACTOR_A, FACTOR_B, PREFIX
+from bert_keras.checkpoints.adapters.adapted_layers import HAS_NUM_CLASSES
+from bert_keras.checkpoints.adapters.adapter_files import FACTOR_A, FACTOR_B, HEAD
 from bert_keras.checkpoints.adapters.adapter_folder import AdapterFolder, read_adapter_folder
-from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
+from bert_keras.checkpoints.adapters.adapter_tensors import sort_tensors, view_as_checkpoint
+from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, check_weights
 from bert_keras.checkpoints.huggingface.huggingface_folder import get_name_prefix
-from bert_keras.checkpoints.huggingface.weight_names import WeightName, list_weights, normalize_tensor_name
+from bert_keras.checkpoints.huggingface.weight_names import WeightName, list_weights
 from bert_keras.checks import format_names, quote
 from bert_keras.errors import InputError
 
-_SEVERAL_CLASSES = ("BertClassifier", "BertTokenClassifier")
+_NOT_STORED = {  # by PEFT, about the heads of these models
+    "BertClassifier": (
+        "label names and the kind of problem, which PEFT does not store: a classifier with several outputs is "
+        "single-label"
+    ),
+    "BertTokenClassifier": "label names, which PEFT does not store",
+}
 
 
 def merge_adapter(checkpoint: Checkpoint, folder: str | os.PathLike) -> Checkpoint:
@@ -29,53 +38,21 @@ def merge_adapter(checkpoint: Checkpoint, folder: str | os.PathLike) -> Checkpoi
     """
     adapter = read_adapter_folder(folder)
     model = adapter.model or checkpoint.model
-    weights = dict(checkpoint.weights)
     names = list_weights(model, checkpoint.config, pooler=True, family=checkpoint.family)
-    by_name = {name.huggingface: name for name in names}
-    factors: dict[str, dict[str, StoredWeight]] = {}
-    for tensor in adapter.tensors.values():
-        if ".original_module." in tensor.name:  # the head that modules_to_save replaced
-            continue
-        ending = next((one for one in (FACTOR_A, FACTOR_B) if tensor.name.endswith(one)), "")
-        name = by_name.get(_get_weight_name(tensor.name, ending))
-        if name is None or (ending and not name.is_kernel):
-            raise InputError(
-                f"{adapter.source} has the tensor {quote(tensor.name)}, which belongs to no layer of a {model}; "
-                "expected adapters of dense layers, and the weights of the head: the adapter is of another model than "
-                f"{checkpoint}"
-            )
-        if ending:
-            factors.setdefault(name.ours, {})[ending] = tensor
-        else:
-            weights[name.ours] = _transpose(tensor) if name.is_kernel else tensor
-    if not factors:
-        raise InputError(
-            f"{adapter.source} has no tensors of LoRA (lora_A, lora_B); expected those of one or more layers: save the "
-            "adapter again with save_pretrained"
-        )
-    for name, pair in factors.items():
-        weights[name] = _merge(adapter, name, checkpoint, pair)
+    tensors = sort_tensors(adapter, model, names, checkpoint)
+    weights = {**checkpoint.weights, **tensors.replaced}
+    for name in names:
+        if pair := tensors.factors.get(name.ours):
+            weights[name.ours] = _merge(adapter, name, checkpoint, pair)
     _check_head(adapter, model, names, weights, checkpoint)
     expected = {name.ours: get_name_prefix(name, model, checkpoint.family) + name.huggingface for name in names}
-    changes = {} if model == checkpoint.model and not _has_other_classes(checkpoint, weights) else {"task": None}
-    if changes:
-        changes |= {"settings": _make_settings(model, weights), "generator": None}
+    changes = _make_changes(adapter, model, checkpoint, weights)
     return dataclasses.replace(checkpoint, model=model, weights=weights, expected_names=expected, **changes)
 
 
-def _get_weight_name(tensor: str, ending: str) -> str:
-    """Return the name in our table of the weight that a tensor of an adapter changes or replaces."""
-    name = tensor.removeprefix(PREFIX)
-    for wrapper in (".base_layer.", ".modules_to_save."):  # in the names of trained biases
-        name = name.replace(wrapper, ".")
-    return normalize_tensor_name(name.removesuffix(ending) + ".weight" if ending else name)
-
-
-def _transpose(stored: StoredWeight) -> StoredWeight:
-    return dataclasses.replace(stored, shape=stored.shape[::-1], read=lambda: stored.read().T)
-
-
-def _merge(adapter: AdapterFolder, name: str, checkpoint: Checkpoint, pair: dict[str, StoredWeight]) -> StoredWeight:
+def _merge(
+    adapter: AdapterFolder, name: WeightName, checkpoint: Checkpoint, pair: Mapping[str, StoredWeight]
+) -> StoredWeight:
     """Return a kernel `(in, out)` with its adapter, W + s (B A)^T, that is computed when it is read."""
     if len(pair) < 2:
         [tensor] = pair.values()
@@ -83,20 +60,24 @@ def _merge(adapter: AdapterFolder, name: str, checkpoint: Checkpoint, pair: dict
             f"{adapter.source} has the tensor {quote(tensor.name)} without the other matrix of its layer; expected "
             "lora_A and lora_B: save the adapter again with save_pretrained"
         )
-    kernel = checkpoint.weights.get(name)
+    kernel = checkpoint.weights.get(name.ours)
     if kernel is None:
         raise InputError(
-            f"{adapter.source} adapts {name}, which {checkpoint} does not have; expected the model that the adapter "
-            "was trained on: name another checkpoint"
+            f"{adapter.source} adapts {name.ours}, which {checkpoint} does not have; expected the model that the "
+            "adapter was trained on: name another checkpoint"
         )
+    shape = name.shape(checkpoint.config, checkpoint.settings.get("num_classes"))
+    check_weights(checkpoint, {name.ours: shape})
     a, b = pair[FACTOR_A], pair[FACTOR_B]
-    num_inputs, num_outputs = kernel.shape
+    num_inputs, num_outputs = shape
     if (a.shape, b.shape) != ((adapter.rank, num_inputs), (num_outputs, adapter.rank)):
         raise InputError(
             f"{adapter.source} has {quote(a.name)} of shape {a.shape} and lora_B of shape {b.shape}; expected "
             f"{(adapter.rank, num_inputs)} and {(num_outputs, adapter.rank)}, given its rank and {checkpoint}: the "
             "adapter is of another model"
         )
+    stored = {tensor.name: tensor for tensor in (a, b)}
+    check_weights(view_as_checkpoint(adapter, checkpoint, stored), {one.name: one.shape for one in (a, b)})
     return dataclasses.replace(kernel, read=_make_reader(kernel, a, b, adapter.scale))
 
 
@@ -107,13 +88,11 @@ def _make_reader(kernel: StoredWeight, a: StoredWeight, b: StoredWeight, scale: 
 def _check_head(
     adapter: AdapterFolder,
     model: str,
-    names: list[WeightName],
-    weights: dict[str, StoredWeight],
+    names: Sequence[WeightName],
+    weights: Mapping[str, StoredWeight],
     checkpoint: Checkpoint,
 ) -> None:
     """Raise `InputError` if neither the adapter nor the checkpoint has the head of the model."""
-    if model == checkpoint.model:
-        return
     head = [name for name in names if not name.ours.startswith("encoder.")]
     if missing := [name.huggingface for name in head if name.ours not in weights]:
         raise InputError(
@@ -123,22 +102,37 @@ def _check_head(
         )
 
 
-def _has_other_classes(checkpoint: Checkpoint, weights: dict[str, StoredWeight]) -> bool:
-    """Whether the adapter replaces the head by one with another number of classes."""
-    num_classes = checkpoint.settings.get("num_classes")
-    return num_classes is not None and _count_classes(weights) != num_classes
-
-
-def _count_classes(weights: dict[str, StoredWeight]) -> int:
-    return weights["classifier.bias"].shape[0]
-
-
-def _make_settings(model: str, weights: dict[str, StoredWeight]) -> dict[str, object]:
-    """Return the arguments of the head; an adapter stores neither labels nor the kind of problem."""
-    if model not in _SEVERAL_CLASSES:
+def _make_changes(
+    adapter: AdapterFolder, model: str, checkpoint: Checkpoint, weights: Mapping[str, StoredWeight]
+) -> dict[str, object]:
+    """Return the fields of the checkpoint that change with its head; none if the head stays that of the checkpoint."""
+    settings = _make_settings(adapter, model, weights)
+    known = ("num_classes",) if adapter.head is None else ("num_classes", "labels", "problem")
+    if model == checkpoint.model and all(_get(settings, key) == _get(checkpoint.settings, key) for key in known):
         return {}
-    num_classes = _count_classes(weights)
-    settings: dict[str, object] = {"num_classes": num_classes, "labels": None}
-    if model == "BertClassifier":  # as transformers chooses it
-        settings["problem"] = "regression" if num_classes == 1 else "single_label"
+    lost = [_NOT_STORED[model]] if adapter.head is None and model in _NOT_STORED else []
+    not_carried_over = [*checkpoint.not_carried_over, *lost]
+    return {"task": None, "settings": settings, "generator": None, "not_carried_over": not_carried_over}
+
+
+def _get(settings: Mapping[str, object], key: str) -> object:
+    value = settings.get(key)
+    return list(value) if key == "labels" and value is not None else value
+
+
+def _make_settings(adapter: AdapterFolder, model: str, weights: Mapping[str, StoredWeight]) -> dict[str, object]:
+    """Return the arguments of the head; an adapter of PEFT stores neither labels nor the kind of problem."""
+    if model not in HAS_NUM_CLASSES:
+        return {}
+    num_classes = math.prod(weights["classifier.bias"].shape)
+    stored = adapter.head or {}
+    labels = stored.get("labels")
+    if labels is not None and len(labels) != num_classes:
+        raise InputError(
+            f"{adapter.source} has {len(labels):,} labels in {HEAD}, and a head with {num_classes:,} classes; expected "
+            "one label for each class: restore the folder from its source"
+        )
+    settings: dict[str, object] = {"num_classes": num_classes, "labels": labels}
+    if model == "BertClassifier":  # without the file, as transformers chooses it
+        settings["problem"] = stored.get("problem") or ("regression" if num_classes == 1 else "single_label")
     return settings

@@ -1,13 +1,19 @@
 """Convert a BERT checkpoint to another format."""
 
+from __future__ import annotations
+
 import argparse
 import pathlib
+from typing import TYPE_CHECKING
 
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import print_result, print_settings
-from bert_keras.cli.options.argument_checks import add_overwrite, check_all, check_exists
+from bert_keras.cli.options.argument_checks import add_overwrite, check_all
 from bert_keras.cli.options.model_folder import parse_model_path, read_any_model
 from bert_keras.publishing import check_writable_folder
+
+if TYPE_CHECKING:
+    from bert_keras.checkpoints.checkpoint import Checkpoint
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--adapter",
-        type=pathlib.Path,
+        type=parse_model_path,
         metavar="FOLDER",
         help="merge this LoRA adapter of PEFT (adapter_config.json, adapter_model.safetensors) into the weights",
     )
@@ -43,12 +49,14 @@ def run(arguments: argparse.Namespace) -> None:
             arguments.out, "convert", overwrite=arguments.overwrite, inputs=_list_inputs(arguments)
         ),
     )
+    source = _merge_adapter(source, arguments.adapter)
     adapter = {} if arguments.adapter is None else {"adapter": arguments.adapter}
     print_settings("convert", {"in": arguments.source, **adapter, "out": arguments.out, "to": arguments.to})
     load_tensorflow()
     from bert_keras.checkpoints import convert
 
-    model, lost = convert(source, arguments.out, arguments.to, adapter=arguments.adapter, overwrite=arguments.overwrite)
+    unmerged = arguments.adapter if isinstance(source, pathlib.Path) else None  # a .keras file, for which it is refused
+    model, lost = convert(source, arguments.out, arguments.to, adapter=unmerged, overwrite=arguments.overwrite)
     name, num_parameters = type(model).__name__, model.count_params()
     result = {
         "out": str(arguments.out),
@@ -72,5 +80,20 @@ def _check_adapter(arguments: argparse.Namespace) -> None:
     if arguments.adapter is not None:
         from bert_keras.checkpoints.adapters.adapter_folder import read_adapter_folder
 
-        check_exists(arguments.adapter, "the folder of an adapter")
         read_adapter_folder(arguments.adapter)
+
+
+def _merge_adapter(source: Checkpoint | pathlib.Path, adapter: pathlib.Path | str | None) -> Checkpoint | pathlib.Path:
+    """Return the checkpoint with the adapter merged; the path of a `.keras` file, which takes none, unchanged.
+
+    Raises:
+        InputError: the adapter does not belong to the checkpoint.
+    """
+    if adapter is None or isinstance(source, pathlib.Path):
+        return source
+    from bert_keras.checkpoints.adapters.merged_checkpoint import merge_adapter
+    from bert_keras.checkpoints.checkpoint import check_complete
+
+    merged = merge_adapter(source, adapter)
+    check_complete(merged)
+    return merged

@@ -59,6 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
         training_options.run_in_workers(arguments)
         return
     data = _read(arguments, checkpoint)
+    adapters = _describe_adapters(settings, data.task, checkpoint)
     load_tensorflow()
     strategy = training_options.prepare_devices(arguments)
     from bert_keras.training.finetuning_to_folder import finetune
@@ -66,7 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
     from bert_keras.training.tracking.fit_progress import FitProgress
 
     described = _describe_task(data) | describe_training(settings, data.task, strategy)
-    described |= _describe_adapters(settings, data.task, checkpoint)
+    described |= adapters
     space = make_space(arguments, settings, checkpoint, data, strategy.num_replicas_in_sync)
     described = leave_out_searched(described, settings, space)
     names = {"checkpoint": arguments.checkpoint, "out": arguments.out}
@@ -126,6 +127,10 @@ def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, FineTuning]:
         lambda: check_search(arguments),
         lambda: finetuning_options.make_settings(arguments),
     )
+    if settings.lora_rank is not None:
+        from bert_keras.checkpoints.adapters.adapted_layers import check_rank
+
+        check_rank(settings.lora_rank, checkpoint)
     return checkpoint, settings
 
 

@@ -57,6 +57,8 @@ class Distillation(FineTuning):
                 f"lora_rank is {self.lora_rank}; expected none, because all weights of a student are trained: leave it "
                 "out, or train an adapter with finetune"
             )
+        else:
+            yield from super().conflicts()
         if self.student is None and self.num_layers is None:
             yield (
                 "neither student nor num_layers was given; expected the size of the student: set num_layers to keep "

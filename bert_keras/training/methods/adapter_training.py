@@ -8,6 +8,7 @@ from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.tasks.base import Task
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.methods.label_training import LabelTraining
+from bert_keras.training.optimizers.layer_decay import freeze
 
 
 class AdapterTraining(LabelTraining):
@@ -15,6 +16,7 @@ class AdapterTraining(LabelTraining):
 
     def __init__(self):
         self._lora: LoraModel | None = None
+        self._frozen_blocks: int | None = None
 
     def build_model(self, task: Task, checkpoint: Checkpoint, settings: FineTuning) -> keras.Model:
         """Build the model, add adapters to it, and freeze the rest of its encoder."""
@@ -22,9 +24,13 @@ class AdapterTraining(LabelTraining):
         model = super().build_model(task, checkpoint, settings)
         layers = select_layers(type(model).__name__, checkpoint, settings.frozen_blocks or 0)
         self._lora = LoraModel(model, layers, settings.lora_rank, settings.lora_alpha)
+        self._frozen_blocks = settings.frozen_blocks
         return model
 
     def merge(self, model: keras.Model) -> keras.Model:
-        """Keep a copy of the adapter, and build a model with the adapter merged."""
+        """Keep a copy of the adapter, and build a model with the adapter merged and the same frozen blocks."""
         self.adapter = self._lora.read_adapter()
-        return self._lora.merge()
+        merged = self._lora.merge()
+        if self._frozen_blocks is not None:
+            freeze(merged, self._frozen_blocks)
+        return merged
