@@ -130,7 +130,9 @@ def test_a_student_with_fewer_tokens_gets_what_its_teacher_computes_for_the_same
     student, description = make_student_checkpoint(teacher, data.task, settings, kept)
     assert description == "layers 1 of the teacher's 3; 19 of 20 tokens"
     tokenizer = load_tokenizer(student)
-    method = TeacherTraining(teacher, tokenizer, len(kept), settings)
+    method = TeacherTraining(
+        teacher, tokenizer, dataclasses.replace(data, train=kept, num_labelled=len(kept)), settings
+    )
     method.build_model(data.task, student, settings)
     labelled = method.add_labels(data.task, data.task.encode(tokenizer, kept), kept)
     answers = bk.Predictor.from_checkpoint(teachers("classify")).answer(kept)
