@@ -98,6 +98,8 @@ def resize(checkpoint: Checkpoint, config: BertConfig, *, seed: int = 0) -> Chec
 def compute_principal_components(values: np.ndarray, num_components: int, *, centred: bool = True) -> np.ndarray:
     """Return the orthonormal directions of the largest variance `(D, num_components)` of values `(N, D)`.
 
+    The largest entry of each direction is positive.
+
     Args:
         values: the values.
         num_components: the number of directions; those above D are zeros.
@@ -106,6 +108,8 @@ def compute_principal_components(values: np.ndarray, num_components: int, *, cen
     values = values.astype(np.float64)
     values = values - values.mean(axis=0) if centred else values
     variances, directions = np.linalg.eigh(values.T @ values)
+    largest = np.take_along_axis(directions, np.abs(directions).argmax(axis=0)[None], axis=0)
+    directions = directions * np.where(largest < 0, -1.0, 1.0)  # `eigh` chooses signs that depend on the machine
     order = np.argsort(-variances, kind="stable")[:num_components]
     return np.pad(directions[:, order], [(0, 0), (0, num_components - len(order))])
 

@@ -211,6 +211,30 @@ class Task(abc.ABC):
         return {"name": self.name, **dataclasses.asdict(self)}
 
 
+def convert_to_example(task: Task, given: object) -> object:
+    """Return an example of a task to answer.
+
+    Args:
+        task: the task.
+        given: a text, a tuple of two texts, a list of words, or an example, which is returned as it is.
+
+    Raises:
+        InputError: the value is none of these, or not what the task needs.
+    """
+    if isinstance(given, task.example_class):
+        return given
+    texts = (given,) if isinstance(given, str) else given
+    is_of_texts = isinstance(texts, tuple | list) and all(isinstance(text, str) for text in texts)
+    if is_of_texts and isinstance(texts, list):
+        return task.make_example_from_words(texts)
+    if not is_of_texts or len(texts) not in (1, 2):
+        kind = task.example_class.__name__
+        raise InputError(
+            f"an example is {quote(given)}; expected a text, a tuple of two texts, a list of words, or a {kind}"
+        )
+    return task.make_example(*texts)
+
+
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     """Raise `InputError` unless the setting `name` is one of its choices."""
     if value not in choices:

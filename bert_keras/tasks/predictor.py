@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
-from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.text.portable_tokenizer import PortableTokenizer
-from bert_keras.tasks.base import Task
+from bert_keras.tasks.base import Task, convert_to_example
 from bert_keras.tasks.engines.artifact_files import Artifact, find_artifact
 from bert_keras.tasks.engines.engine import Engine
 from bert_keras.tasks.mask_filling_task import MaskFilling
@@ -293,18 +292,7 @@ class Predictor:
             >>> bk.Predictor.from_checkpoint("demo/classifier").make_example("The with statement.").text
             'The with statement.'
         """
-        if isinstance(given, self.task.example_class):
-            return given
-        texts = (given,) if isinstance(given, str) else given
-        is_of_texts = isinstance(texts, tuple | list) and all(isinstance(text, str) for text in texts)
-        if is_of_texts and isinstance(texts, list):
-            return self.task.make_example_from_words(texts)
-        if not is_of_texts or len(texts) not in (1, 2):
-            kind = self.task.example_class.__name__
-            raise InputError(
-                f"an example is {quote(given)}; expected a text, a tuple of two texts, a list of words, or a {kind}"
-            )
-        return self.task.make_example(*texts)
+        return convert_to_example(self.task, given)
 
 
 def _read_mask_filling(checkpoint: Checkpoint) -> MaskFilling | None:

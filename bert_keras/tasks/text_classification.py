@@ -110,8 +110,7 @@ class TextClassification(Task):
         targets = self._encode_targets(examples)
         weights = 1.0 / np.bincount(sequences.examples)[sequences.examples]  # the windows of a text share its weight
         if self.class_weights == "balanced":
-            counts = np.bincount(targets, minlength=len(self.labels))
-            weights = weights * (len(targets) / (len(self.labels) * np.maximum(counts, 1)))[targets][sequences.examples]
+            weights = weights * compute_balanced_weights(targets, len(self.labels))[sequences.examples]
         weights = None if (weights == 1).all() else weights.astype(np.float32)
         return LabelledSequences(sequences, targets[sequences.examples], weights=weights)
 
@@ -179,6 +178,12 @@ class TextClassification(Task):
         for target, example in zip(targets, examples, strict=True):
             target[encode_labels(example.label, self.labels)] = 1
         return targets
+
+
+def compute_balanced_weights(targets: np.ndarray, num_classes: int) -> np.ndarray:
+    """Return the weight of each text `(N,)` that gives every class the same total, from class ids `(N,)`."""
+    counts = np.bincount(targets, minlength=num_classes)
+    return (len(targets) / (num_classes * np.maximum(counts, 1)))[targets]
 
 
 def _get_second_texts(examples: Sequence[TextExample]) -> list[str] | None:

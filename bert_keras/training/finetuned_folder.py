@@ -53,6 +53,7 @@ def write_trained(
     overwrite: bool,
     *,
     written_by: str,
+    is_measured: bool = True,
 ) -> None:
     """Write a trained model of a task as a checkpoint folder with a model card.
 
@@ -65,8 +66,11 @@ def write_trained(
         history: sections of the model card about the training.
         overwrite: replace `folder` if `written_by` wrote it.
         written_by: the command.
+        is_measured: whether the scores compare with labels, so that the card's metadata lists them.
     """
-    measured = MeasuredScores(tuned.scores, f"held-out examples: {facts.get('dev', len(tuned.data.dev))}")
+    measured = None
+    if is_measured:
+        measured = MeasuredScores(tuned.scores, f"held-out examples: {facts.get('dev', len(tuned.data.dev))}")
     card = build_model_card(
         tuned.model,
         tuned.tokenizer,

@@ -275,14 +275,15 @@ def _check_batch_size(task: Task, settings: FineTuning, num_replicas: int, num_e
 def identify_data(train: Sequence, dev: Sequence, tokenizer: BertTokenizer) -> dict[str, object]:
     """Return plain values that identify the data of a fine-tuning, keyed by a name for messages."""
     return {
-        "the training examples": _digest_examples(train),
-        "the held-out examples": _digest_examples(dev),
+        "the training examples": digest_examples(train),
+        "the held-out examples": digest_examples(dev),
         "the vocabulary": tokenizer.vocabulary,
         "the tokenizer's rules": dataclasses.asdict(tokenizer.rules),
     }
 
 
-def _digest_examples(examples: Sequence) -> str:
+def digest_examples(examples: Sequence) -> str:
+    """Return a digest of examples with their labels."""
     digest = hashlib.sha256()
     for example in examples:
         digest.update(repr(example).encode("utf-8", "surrogatepass"))

@@ -29,7 +29,8 @@ from bert_keras.training.config.finetuning_file import KEYS, resolve_settings
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.config.sources import upgrade_settings
 from bert_keras.training.finetuned_folder import save_finetuned
-from bert_keras.training.finetuning import FineTuned, LabelTraining, run_finetuning
+from bert_keras.training.finetuning import FineTuned, run_finetuning
+from bert_keras.training.methods.label_training import LabelTraining
 from bert_keras.training.output_folder import check_no_backup, get_backup_folder, train_to_folder
 from bert_keras.training.search.search_space import SearchSpace
 from bert_keras.training.search.searched_finetuning import (

@@ -11,7 +11,7 @@ import transformers
 import bert_keras as bk
 from bert_keras.checkpoints.building import build_head, build_model
 from bert_keras.checkpoints.reading import read_checkpoint
-from bert_keras.checkpoints.students import choose_layers, cut_layers, resize
+from bert_keras.checkpoints.students import choose_layers, compute_principal_components, cut_layers, resize
 from bert_keras.errors import InputError
 
 CONFIG = bk.BertConfig(
@@ -97,3 +97,12 @@ def test_wider_embeddings_keep_the_dot_products(teacher):
     table = resize(teacher, config).weights["encoder.embeddings.token.embeddings"].read()
     whole = teacher.weights["encoder.embeddings.token.embeddings"].read()
     np.testing.assert_allclose(table @ table.T, whole @ whole.T, atol=1e-4)
+
+
+def test_the_signs_of_principal_components_do_not_depend_on_the_machine(monkeypatch):
+    values = np.random.default_rng(0).normal(size=(40, 6))
+    expected = compute_principal_components(values, 4)
+    eigh = np.linalg.eigh
+    monkeypatch.setattr(np.linalg, "eigh", lambda matrix: (eigh(matrix)[0], -eigh(matrix)[1]))
+    np.testing.assert_array_equal(compute_principal_components(values, 4), expected)
+    assert (expected[np.abs(expected).argmax(axis=0), range(4)] > 0).all()

@@ -29,6 +29,7 @@ from bert_keras.cli.console.report import print_result, print_settings, print_ta
 from bert_keras.cli.options import distillation_options, task_options, tracking_options, training_options
 from bert_keras.cli.options.argument_checks import check_all, check_exists
 from bert_keras.cli.options.model_folder import read_model
+from bert_keras.config import PRESETS
 from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
 from bert_keras.training.config.distillation_settings import Distillation
@@ -53,13 +54,16 @@ def run(arguments: argparse.Namespace) -> None:
     load_tensorflow()
     strategy = training_options.prepare_devices(arguments)
     from bert_keras.training.distilling.distilling_to_folder import distill
+    from bert_keras.training.distilling.teacher_scores import score_teacher
     from bert_keras.training.strategies import is_chief
     from bert_keras.training.tracking.fit_progress import FitProgress
 
     described = {"task": task_options.format_task(task), **task_options.describe_skipped(data.bad)}
-    described |= distillation_options.describe_settings(settings)
+    described |= distillation_options.describe_settings(settings, has_labels=data.num_labelled > 0)
     described |= {"sequences": task_options.format_lengths(task), **describe_training(settings, task, strategy)}
-    print_settings("distill", {"out": arguments.out, **_describe_files(arguments, data, str), **described})
+    data = score_teacher(data, teacher)
+    score = {"teacher's score": f"{task.main_score} {data.teacher_scores[task.main_score]:.4g}"}
+    print_settings("distill", {"out": arguments.out, **_describe_files(arguments, data, str), **score, **described})
     print_warnings(data.warnings)
     with FitProgress(None) as progress:
         distilled = distill(
@@ -101,7 +105,8 @@ def _print_result(arguments: argparse.Namespace, distilled: Distilled) -> None:
 def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, Distillation]:
     """Run the checks that do not read the examples; return the teacher and the settings."""
     files = [path for path in (arguments.train, arguments.dev, arguments.unlabelled) if path is not None]
-    inputs = files if arguments.config is None else [*files, arguments.config]
+    student = None if arguments.student in PRESETS else arguments.student
+    inputs = [*files, *(path for path in (arguments.config, student) if path is not None)]
     teacher, *_, settings = check_all(
         lambda: read_model(arguments.teacher),
         lambda: check_dev_share(arguments),
@@ -115,14 +120,13 @@ def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, Distillation]:
 
 def _read_task(arguments: argparse.Namespace, teacher: Checkpoint, settings: Distillation) -> Task:
     """Return the task of the teacher, after checking that the options fit to both."""
-    from bert_keras.checkpoints.students import choose_layers
     from bert_keras.tasks.examples.distillation_data import read_teacher_task
+    from bert_keras.training.distilling.student_start import start_student
 
     lengths = task_options.get_given_options(arguments, "max_sequence_length", "window_overlap")
     task = read_teacher_task(teacher, **lengths)
     task_options.check_options_of_task(arguments, task.name, task.problem)
-    if settings.student is None:
-        choose_layers(settings.num_layers, teacher.config.num_layers)
+    start_student(teacher, settings)
     return task
 
 
@@ -151,7 +155,11 @@ def _describe_files(
     if arguments.train is not None:
         shown["train"] = f"{format_path(arguments.train)} ({data.num_labelled:,} examples)"
     if arguments.unlabelled is not None:
-        shown["unlabelled"] = f"{format_path(arguments.unlabelled)} ({len(data.train) - data.num_labelled:,} examples)"
+        number = len(data.train) - data.num_labelled
+        joined = f"{number:,} pairs of {data.num_joined_texts:,} texts"
+        shown["unlabelled"] = (
+            f"{format_path(arguments.unlabelled)} ({joined if data.num_joined_texts else f'{number:,} examples'})"
+        )
     if data.held_out is None:
         shown["dev"] = f"{format_path(arguments.dev)} ({len(data.dev):,} examples)"
         return shown

@@ -104,8 +104,8 @@ def make_settings(arguments: argparse.Namespace) -> Distillation:
     return Distillation(**{name: getattr(arguments, name) for name in _FIELDS})
 
 
-def describe_settings(settings: Distillation) -> dict[str, object]:
-    """Return the student and the losses, to print."""
+def describe_settings(settings: Distillation, *, has_labels: bool) -> dict[str, object]:
+    """Return the student and the losses, to print; without labelled examples there is no loss on labels."""
     if settings.student is None:
         student = f"{settings.num_layers} of the teacher's layers"
     else:
@@ -114,9 +114,10 @@ def describe_settings(settings: Distillation) -> dict[str, object]:
         }
         given = [f"{name} {value}" for name, value in sizes.items() if value is not None]
         student = ", ".join([settings.student, *given])
+    label_weight = settings.label_weight if has_labels else 0.0
     weights = {
-        "labels": settings.label_weight,
-        "outputs": 1 - settings.label_weight,
+        "labels": label_weight,
+        "outputs": 1 - label_weight,
         "hidden states": settings.hidden_weight,
         "attention": settings.attention_weight,
     }

@@ -1,6 +1,5 @@
 """`Distiller`: train a student on the outputs, the hidden states and the attention of a frozen teacher."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -10,22 +9,30 @@ from keras import ops
 from bert_keras.errors import InputError
 from bert_keras.features import Features, Tensor
 from bert_keras.modeling.base import INPUT_SHAPES
+from bert_keras.modeling.distillation.distiller_checks import check_pair, check_settings
+from bert_keras.modeling.distillation.distiller_labels import (
+    TEACHER,
+    check_outputs_given,
+    fill_unknown,
+    flatten_like,
+    make_token_weights,
+    map_labels,
+    mark_known,
+    select_sample_weight,
+    split_labels,
+)
 from bert_keras.modeling.distillation.divergences import (
     AttentionDivergence,
     BernoulliDivergence,
-    SoftCrossEntropy,
+    SoftmaxDivergence,
     SquaredDistance,
 )
 from bert_keras.modeling.embedder import BertEmbedder
-from bert_keras.modeling.heads import HeadModel, make_example_weights
+from bert_keras.modeling.heads import HeadModel
 from bert_keras.modeling.layers import make_dense
 from bert_keras.modeling.losses import GlobalBatchMean
 
-NO_LABEL = (
-    -1
-)  # an integer label that is unknown: the example counts for the teacher's losses only; for floats it is NaN
-_SOFT, _TAUGHT = "soft_", "teacher_"  # prefixes: losses on the teacher's outputs, and these outputs
-_LABELS = "labels"
+_SOFT = "soft_"  # prefix of losses on the teacher's outputs
 
 
 class Distiller(HeadModel):
@@ -86,10 +93,11 @@ class Distiller(HeadModel):
         teacher_ids: np.ndarray | None = None,
         **kwargs,
     ):
-        _check_pair(student, teacher, hidden_weight, attention_weight)
+        check_settings(temperature, label_weight, hidden_weight, attention_weight)
+        check_pair(student, teacher, hidden_weight, attention_weight, has_ids=teacher_ids is not None)
         super().__init__(student.encoder, **kwargs)
         self.student = student
-        self._teacher = None if teacher is None else _Frozen(teacher, teacher_ids)
+        self._teacher = None if teacher is None else _FrozenTeacher(teacher, teacher_ids)
         self.temperature = temperature
         self.label_weight = label_weight
         self.hidden_weight = hidden_weight
@@ -116,19 +124,19 @@ class Distiller(HeadModel):
         outputs = self.student(inputs, training=training, **returns)
         if self._teacher is None:
             return outputs
-        taught = self._teacher(inputs, **returns)
+        teacher_outputs = self._teacher(inputs, **returns)
         layers = map_layers(self.encoder.config.num_layers, self._teacher.model.encoder.config.num_layers)
         if self.hidden_weight > 0:
-            states, their_states = outputs.pop("hidden_states"), taught.pop("hidden_states")
+            states, teacher_states = outputs.pop("hidden_states"), teacher_outputs.pop("hidden_states")
             if self.hidden_projection is not None:
                 states = [self.hidden_projection(state) for state in states]
             outputs["hidden"] = ops.concatenate(states, axis=-1)  # (B, S, (layers + 1) * D)
-            taught["hidden"] = ops.concatenate([their_states[layer] for layer in (0, *layers)], axis=-1)
+            teacher_outputs["hidden"] = ops.concatenate([teacher_states[layer] for layer in (0, *layers)], axis=-1)
         if self.attention_weight > 0:
-            scores = taught.pop("attention_scores")
+            scores = teacher_outputs.pop("attention_scores")
             outputs["attention"] = ops.concatenate(outputs.pop("attention_scores"), axis=1)  # (B, layers * N, S, S)
-            taught["attention"] = ops.concatenate([scores[layer - 1] for layer in layers], axis=1)
-        return outputs | {_TAUGHT + name: ops.stop_gradient(value) for name, value in taught.items()}
+            teacher_outputs["attention"] = ops.concatenate([scores[layer - 1] for layer in layers], axis=1)
+        return outputs | {TEACHER + name: ops.stop_gradient(value) for name, value in teacher_outputs.items()}
 
     def default_loss(self):
         """Return the losses, keyed by name."""
@@ -152,27 +160,32 @@ class Distiller(HeadModel):
 
     def match_labels(self, x: Tensor, y: Any, outputs: dict):
         """Return the targets and the predictions of each loss, keyed by its name."""
-        labels, given = _split(y)
-        taught = {name: value for name, value in outputs.items() if name.startswith(_TAUGHT)} | given
-        taught = {name.removeprefix(_TAUGHT): value for name, value in taught.items()}
-        own = {name: value for name, value in outputs.items() if not name.startswith(_TAUGHT)}
+        labels, given = split_labels(y)
+        labels = map_labels(fill_unknown, labels)
+        prefixed = {name: value for name, value in outputs.items() if name.startswith(TEACHER)} | given
+        teacher_outputs = {name.removeprefix(TEACHER): value for name, value in prefixed.items()}
+        student_outputs = {name: value for name, value in outputs.items() if not name.startswith(TEACHER)}
         names = list(self.student.default_loss())
-        targets, predictions = self.student.match_labels(x, _map(_fill, labels), {name: own[name] for name in names})
-        _, soft_targets = self.student.match_labels(x, _map(_fill, labels), {name: taught[name] for name in names})
-        targets = {**taught, **targets, **{_SOFT + name: value for name, value in soft_targets.items()}}
-        predictions = {**own, **predictions, **{_SOFT + name: value for name, value in predictions.items()}}
+        soft_names = names if self.label_weight < 1 else []
+        check_outputs_given(soft_names, teacher_outputs)
+        select = {name: student_outputs[name] for name in names}
+        targets, predictions = self.student.match_labels(x, labels, select)
+        _, soft_targets = self.student.match_labels(x, labels, {name: teacher_outputs[name] for name in soft_names})
+        targets = {**teacher_outputs, **targets, **{_SOFT + name: value for name, value in soft_targets.items()}}
+        predictions = {**student_outputs, **predictions, **{_SOFT + name: value for name, value in predictions.items()}}
         used = self.default_loss_weights()
         return {name: targets[name] for name in used}, {name: predictions[name] for name in used}
 
     def label_weights(self, x: Tensor, y: Any, sample_weight: Tensor | None):
         """Return the weight of each label, keyed by the name of its loss; 0 where a label is unknown."""
-        labels, _ = _split(y)
-        soft = self.student.label_weights(x, _map(_fill, labels), sample_weight)
+        labels, _ = split_labels(y)
+        sample_weight = select_sample_weight(labels, sample_weight)
+        soft = self.student.label_weights(x, map_labels(fill_unknown, labels), sample_weight)
         # `match_labels` gives each label, and here whether it is known, the name of its output
-        is_known, _ = self.student.match_labels(x, _map(_mark_known, labels), dict.fromkeys(soft, 0.0))
+        is_known, _ = self.student.match_labels(x, map_labels(mark_known, labels), dict.fromkeys(soft, 0.0))
         tokens = ops.cast(x["padding_mask"], "float32")
-        tokens = tokens * make_example_weights(x["padding_mask"], sample_weight)[:, None]
-        weights = {name: value * is_known[name] for name, value in soft.items()}
+        tokens = tokens * make_token_weights(x, sample_weight)
+        weights = {name: value * flatten_like(is_known[name], value) for name, value in soft.items()}
         weights |= {_SOFT + name: value for name, value in soft.items()}
         weights |= {"hidden": tokens, "attention": tokens}
         return {name: weights[name] for name in self.default_loss_weights()}
@@ -188,10 +201,10 @@ class Distiller(HeadModel):
         problem = getattr(self.student, "problem", "single_label")
         if problem == "regression":
             return keras.losses.MeanSquaredError(reduction="none")
-        return (BernoulliDivergence if problem == "multi_label" else SoftCrossEntropy)(self.temperature)
+        return (BernoulliDivergence if problem == "multi_label" else SoftmaxDivergence)(self.temperature)
 
 
-class _Frozen:
+class _FrozenTeacher:
     """A model that Keras does not see as a part of another: not trained, not saved, not in backups."""
 
     def __init__(self, model: HeadModel, token_ids: np.ndarray | None):
@@ -225,57 +238,3 @@ def _make_projection(student: HeadModel, teacher: HeadModel, dtype: keras.DTypeP
     layer = make_dense(config, teacher.encoder.config.hidden_dim, "hidden_projection", dtype=dtype)
     layer.build((None, config.hidden_dim))
     return layer
-
-
-def _check_pair(student: HeadModel, teacher: HeadModel | None, hidden_weight: float, attention_weight: float) -> None:
-    if teacher is None:
-        if hidden_weight > 0 or attention_weight > 0:
-            raise InputError(
-                f"hidden_weight is {hidden_weight:g} and attention_weight {attention_weight:g}, and there is no "
-                "teacher to compare with; expected 0 for both: pass a teacher, or set them to 0"
-            )
-        return
-    kinds = type(student).__name__, type(teacher).__name__
-    if kinds[0] != kinds[1] or _count_outputs(student) != _count_outputs(teacher):
-        raise InputError(
-            f"the student is a {kinds[0]} with {_count_outputs(student)} outputs and the teacher a {kinds[1]} with "
-            f"{_count_outputs(teacher)}; expected the same: build the student with the head of the teacher"
-        )
-    heads = student.encoder.config.num_heads, teacher.encoder.config.num_heads
-    if attention_weight > 0 and heads[0] != heads[1]:
-        raise InputError(
-            f"attention_weight is {attention_weight:g}, the student has {heads[0]} heads per layer and the teacher "
-            f"{heads[1]}; expected the same number: set attention_weight to 0, or num_heads to {heads[1]}"
-        )
-
-
-def _count_outputs(model: HeadModel) -> int | None:
-    return getattr(model, "num_classes", None)
-
-
-def _split(y: Any) -> tuple[Any, dict]:
-    """Return the labels, and the teacher's outputs that came with them."""
-    if not isinstance(y, Mapping) or _LABELS not in y:
-        return y, {}
-    return y[_LABELS], {name: value for name, value in y.items() if name.startswith(_TAUGHT)}
-
-
-def _map(function: Callable, labels: Any):
-    """Apply a function to labels, which are a tensor or a dict of tensors."""
-    return {name: function(one) for name, one in labels.items()} if isinstance(labels, Mapping) else function(labels)
-
-
-def _fill(labels: Tensor):
-    """Return labels with 0 where they are unknown."""
-    labels = ops.convert_to_tensor(labels)
-    is_float = keras.backend.is_float_dtype(labels.dtype)
-    return ops.where(ops.isnan(labels) if is_float else ops.equal(labels, NO_LABEL), ops.zeros_like(labels), labels)
-
-
-def _mark_known(labels: Tensor):
-    """Return 1.0 where labels are known: `(B,)`, or `(B, S)` for the labels of tokens."""
-    labels = ops.convert_to_tensor(labels)
-    if not keras.backend.is_float_dtype(labels.dtype):
-        return ops.cast(ops.not_equal(labels, NO_LABEL), "float32")
-    is_known = ops.cast(ops.logical_not(ops.isnan(labels)), "float32")
-    return is_known if len(labels.shape) == 1 else is_known[:, 0]

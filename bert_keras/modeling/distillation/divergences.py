@@ -11,30 +11,24 @@ from bert_keras.features import Tensor
 _SMALLEST = 1e-30  # above the smallest float32, so that the logarithm of an attention probability is finite
 
 
-@keras.saving.register_keras_serializable(package="bert_keras")
-class SoftCrossEntropy(keras.losses.Loss):
+class SoftmaxDivergence(keras.losses.Loss):
     """Kullback-Leibler divergence of the softmax of logits `(..., C)`, times the squared temperature.
 
     Hinton et al. 2015, 2: dividing the logits by T divides the gradients by about T squared.
     """
 
-    def __init__(self, temperature: float, name: str = "soft_cross_entropy", reduction: str = "none", **kwargs):
+    def __init__(self, temperature: float, name: str = "softmax_divergence", reduction: str = "none", **kwargs):
         super().__init__(name=name, reduction=reduction, **kwargs)
         self.temperature = temperature
 
     def call(self, y_true: Tensor, y_pred: Tensor):
         """Compute the loss over the last axis."""
-        theirs = ops.log_softmax(y_true / self.temperature, axis=-1)
-        own = ops.log_softmax(y_pred / self.temperature, axis=-1)
-        return ops.sum(ops.exp(theirs) * (theirs - own), axis=-1) * self.temperature**2
-
-    def get_config(self):
-        """Return the constructor arguments as plain values."""
-        return {**super().get_config(), "temperature": self.temperature}
+        teacher = ops.log_softmax(y_true / self.temperature, axis=-1)
+        student = ops.log_softmax(y_pred / self.temperature, axis=-1)
+        return ops.sum(ops.exp(teacher) * (teacher - student), axis=-1) * self.temperature**2
 
 
-@keras.saving.register_keras_serializable(package="bert_keras")
-class BernoulliDivergence(SoftCrossEntropy):
+class BernoulliDivergence(SoftmaxDivergence):
     """Kullback-Leibler divergence of the sigmoid of each logit `(..., C)`, averaged, times the squared temperature."""
 
     def __init__(self, temperature: float, name: str = "bernoulli_divergence", reduction: str = "none", **kwargs):
@@ -42,13 +36,12 @@ class BernoulliDivergence(SoftCrossEntropy):
 
     def call(self, y_true: Tensor, y_pred: Tensor):
         """Compute the loss over the last axis."""
-        theirs, own = y_true / self.temperature, y_pred / self.temperature
-        yes = ops.sigmoid(theirs) * (ops.log_sigmoid(theirs) - ops.log_sigmoid(own))
-        no = ops.sigmoid(-theirs) * (ops.log_sigmoid(-theirs) - ops.log_sigmoid(-own))
+        teacher, student = y_true / self.temperature, y_pred / self.temperature
+        yes = ops.sigmoid(teacher) * (ops.log_sigmoid(teacher) - ops.log_sigmoid(student))
+        no = ops.sigmoid(-teacher) * (ops.log_sigmoid(-teacher) - ops.log_sigmoid(-student))
         return ops.mean(yes + no, axis=-1) * self.temperature**2
 
 
-@keras.saving.register_keras_serializable(package="bert_keras")
 class SquaredDistance(keras.losses.Loss):
     """Squared distance of vectors `(..., D)`; of unit vectors it is twice 1 minus the cosine."""
 
@@ -60,7 +53,6 @@ class SquaredDistance(keras.losses.Loss):
         return ops.sum(ops.square(y_true - y_pred), axis=-1)
 
 
-@keras.saving.register_keras_serializable(package="bert_keras")
 class AttentionDivergence(keras.losses.Loss):
     """Kullback-Leibler divergence of attention probabilities `(B, N, S, S)` (Wang et al. 2020, 3.1).
 

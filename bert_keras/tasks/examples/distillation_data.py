@@ -2,14 +2,14 @@
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.bad_examples import BadExamples
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
-from bert_keras.tasks.base import Task, check_choice
+from bert_keras.tasks.base import Task, check_choice, convert_to_example
 from bert_keras.tasks.examples.data_warnings import find_data_warnings
 from bert_keras.tasks.examples.file_options import FileOptions
 from bert_keras.tasks.examples.held_out import hold_out
@@ -21,6 +21,8 @@ from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.task_loading import read_checkpoint_task
 from bert_keras.tasks.text_classification import TextExample
 
+_MIN_PAIRS = 3  # with two, a rank correlation is 1 or -1
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DistillationData(TrainingData):
@@ -28,11 +30,19 @@ class DistillationData(TrainingData):
 
     Attributes:
         num_labelled: number of training examples with a label.
+        num_joined_texts: number of unlabelled texts that were joined to pairs.
         is_dev_labelled: whether the held-out examples have labels; if not, the teacher's answers are their labels.
+        teacher: the teacher that was scored on the held-out examples; None: none was.
+        teacher_scores: its scores.
+        teacher_size: its number of parameters.
     """
 
-    num_labelled: int = 0
+    num_labelled: int = dataclasses.field(kw_only=True)
+    num_joined_texts: int = 0
     is_dev_labelled: bool = True
+    teacher: Checkpoint | None = None
+    teacher_scores: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    teacher_size: int = 0
 
 
 def read_teacher_task(teacher: Checkpoint, **lengths: object) -> Task:
@@ -49,6 +59,18 @@ def read_teacher_task(teacher: Checkpoint, **lengths: object) -> Task:
     task = read_checkpoint_task(teacher, **lengths)
     # pairs with scores are what an embedder can be scored on, whatever it was trained on
     return dataclasses.replace(task, objective="regression") if isinstance(task, SentenceEmbedding) else task
+
+
+def check_task_of_teacher(task: Task, teacher_task: Task) -> None:
+    """Raise `InputError` unless data for a task can be answered by a teacher of `teacher_task`."""
+    tasks = [(one.name, one.problem, tuple(getattr(one, "labels", ()))) for one in (task, teacher_task)]
+    if tasks[0] != tasks[1]:
+        (name, problem, labels), (teacher_name, teacher_problem, teacher_labels) = tasks
+        raise InputError(
+            f"train is for the task {' '.join(filter(None, (name, problem)))} with the labels {quote(labels)}, and the "
+            f"teacher for {' '.join(filter(None, (teacher_name, teacher_problem)))} with {quote(teacher_labels)}; "
+            "expected the same: read the examples with read_distillation_data for the task of this teacher"
+        )
 
 
 def read_distillation_data(
@@ -87,17 +109,22 @@ def read_distillation_data(
     given = {"train": train, "dev": dev, "unlabelled": unlabelled}
     names = {role: one if isinstance(one, str | os.PathLike) else role for role, one in given.items()}
     bad = BadExamples(skip=on_error == "skip", spell=spell)
-    labelled = [] if train is None else read_scoring_data(task, train, options, bad, spell=spell)
-    held_out, is_dev_labelled = None, True
+    labelled = [] if train is None else read_scoring_data(task, train, options, bad, spell=spell, is_training=True)
+    held_out, is_dev_labelled, dev_examples = None, True, None
     if dev is not None:
         dev_examples = read_scoring_data(task, dev, options, bad, spell=spell)
-    elif labelled:
+    if isinstance(task, SentenceEmbedding):
+        task = _fit_highest_score(task, [*labelled, *(dev_examples or ())])
+    if dev is None and labelled:
         labelled, dev_examples, held_out = hold_out(labelled, names["train"], share=dev_share, seed=seed, spell=spell)
     others = [] if unlabelled is None else _read_unlabelled(task, unlabelled, options, bad)
+    num_joined = 0
     if isinstance(task, SentenceEmbedding):
+        num_joined = sum(example.second_text is None for example in others)
         others = _join_pairs(others)
     if dev is None and not labelled:
         others, dev_examples, held_out = hold_out(others, names["unlabelled"], share=dev_share, seed=seed, spell=spell)
+        _check_enough_pairs(dev_examples, names["unlabelled"], spell)
         is_dev_labelled = False
     warnings = ()
     if labelled:
@@ -117,6 +144,7 @@ def read_distillation_data(
         warnings,
         reading,
         num_labelled=len(labelled),
+        num_joined_texts=num_joined,
         is_dev_labelled=is_dev_labelled,
     )
 
@@ -146,19 +174,21 @@ def _read_unlabelled(task: Task, given: object, options: FileOptions, bad: BadEx
             f"unlabelled is {quote(given)}; expected a path, or a list of one or more texts, pairs or lists of words: "
             "pass one of these"
         )
-    return [_make_example(task, one) for one in given]
+    return [convert_to_example(task, one) for one in given]
 
 
-def _make_example(task: Task, given: object) -> object:
-    if isinstance(given, str):
-        return task.make_example(given)
-    if isinstance(given, tuple) and len(given) == 2:
-        return task.make_example(*given)
-    if isinstance(given, list):
-        return task.make_example_from_words(given)
-    raise InputError(
-        f"an unlabelled example is {quote(given)}; expected a text, a pair of texts or a list of words: change it"
-    )
+def _fit_highest_score(task: SentenceEmbedding, pairs: Sequence[TextExample]) -> SentenceEmbedding:
+    """Return the task with the highest score of labelled pairs, as `read_training_data` chooses it."""
+    scores = [pair.label for pair in pairs]
+    return dataclasses.replace(task, highest_score=max(1.0, *scores)) if scores else task
+
+
+def _check_enough_pairs(held_out: Sequence[TextExample], source: object, spell: Spell) -> None:
+    if len(held_out) < _MIN_PAIRS:
+        raise InputError(
+            f"{source}: {len(held_out)} pairs of texts are held out; expected {_MIN_PAIRS} or more, because the score "
+            f"is a correlation: add texts, or pairs with scores as {spell('dev')}"
+        )
 
 
 def _join_pairs(examples: Sequence[TextExample]) -> list[TextExample]:

@@ -20,7 +20,13 @@ from bert_keras.tasks.token_classification import TokenClassification
 
 
 def read_scoring_data(
-    task: Task, data: object, options: FileOptions, bad: BadExamples | None = None, *, spell: Spell = spell_flag
+    task: Task,
+    data: object,
+    options: FileOptions,
+    bad: BadExamples | None = None,
+    *,
+    spell: Spell = spell_flag,
+    is_training: bool = False,
 ) -> list:
     """Read labelled examples of a task.
 
@@ -30,6 +36,7 @@ def read_scoring_data(
         options: how files are read.
         bad: collects invalid examples, and decides whether they are skipped; None: they are an error.
         spell: spells options in messages.
+        is_training: whether a model is trained on the examples, so that it needs every single tag, not only its label.
 
     Returns:
         The examples, at least one.
@@ -39,7 +46,7 @@ def read_scoring_data(
     """
     source = resolve_data(data, "data", task.name, options, spell=spell)
     with collect_bad(bad) as bad:
-        examples = _read(task, source, options, bad, spell)
+        examples = _read(task, source, options, bad, spell, is_training=is_training)
         bad.check()
     bad.check_any_left(len(examples), source)
     return examples
@@ -53,7 +60,9 @@ def find_labelled_columns(task: Task, source: object, options: FileOptions) -> C
         return options.choose_columns(table, needs_label=True)
 
 
-def _read(task: Task, source: Source, options: FileOptions, bad: BadExamples, spell: Spell) -> list:
+def _read(
+    task: Task, source: Source, options: FileOptions, bad: BadExamples, spell: Spell, *, is_training: bool
+) -> list:
     def explain(label: str, _: object) -> str:
         return (
             f"the label {quote(label)} is not one of the model's, which are {quote_names(task.labels)}: correct the "
@@ -68,7 +77,7 @@ def _read(task: Task, source: Source, options: FileOptions, bad: BadExamples, sp
         sentences = read_tagged_words(source, **options.get_word_options(), bad=bad, spell=spell)
         sentences = convert_to_iob2(sentences, task.scheme, source, bad)
         known = set(task.labels)
-        if task.scheme != "none":  # the model may use another scheme, or have no I tag of a label
+        if task.scheme != "none" and not is_training:  # the model may use another scheme, or have no I tag of a label
             labels = {get_entity_label(tag) for tag in task.labels}
             known |= {tag for sentence in sentences for tag in sentence.tags if get_entity_label(tag) in labels}
         return keep_known(sentences, lambda sentence: sentence.tags, known, source, bad, explain)

@@ -77,7 +77,8 @@ def save_distilled(
         **draw_confusion_matrix(distilled),
     }
     history = _write_history(distilled, facts)
-    write_trained(distilled, folder, teacher, facts, notes, history, overwrite, written_by="distill")
+    how = {"written_by": "distill", "is_measured": distilled.data.is_dev_labelled}
+    write_trained(distilled, folder, teacher, facts, notes, history, overwrite, **how)
 
 
 def collect_distillation_metrics(distilled: Distilled) -> dict[str, object]:

@@ -10,24 +10,28 @@ import tensorflow as tf
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
+from bert_keras.config import PRESETS
+from bert_keras.errors import InputError
 from bert_keras.extras import check_tensorflow_backend
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
 from bert_keras.publishing import check_writable_folder
 from bert_keras.tasks.examples.distillation_data import (
     DistillationData,
+    check_task_of_teacher,
     read_distillation_data,
     read_teacher_task,
 )
 from bert_keras.tasks.examples.file_options import FileOptions
 from bert_keras.tasks.examples.held_out import check_dev_share
 from bert_keras.tasks.examples.option_checks import DEV_SHARE, check_keyword_arguments, check_options_of_task
-from bert_keras.tasks.predictor import Predictor
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
 from bert_keras.training.config.distillation_file import KEYS
 from bert_keras.training.config.distillation_settings import Distillation
 from bert_keras.training.config.sources import upgrade_settings
 from bert_keras.training.distilling.distilled_folder import Distilled, save_distilled
 from bert_keras.training.distilling.student_checkpoint import make_student_checkpoint
+from bert_keras.training.distilling.student_start import start_student
+from bert_keras.training.distilling.teacher_scores import score_teacher
 from bert_keras.training.distilling.teacher_training import TeacherTraining
 from bert_keras.training.finetuning_to_folder import FineTuningRun
 from bert_keras.training.output_folder import check_no_backup, get_backup_folder, train_to_folder
@@ -102,29 +106,38 @@ def distill(
     check_verbose(verbose)
     strategy = strategy or tf.distribute.get_strategy()
     if out is not None:
-        paths = [path for path in (teacher, train, dev, unlabelled) if isinstance(path, str | os.PathLike)]
+        student_folder = None if distillation.student in PRESETS else distillation.student
+        given = (teacher, train, dev, unlabelled, student_folder)
+        paths = [path for path in given if isinstance(path, str | os.PathLike)]
         check_writable_folder(out, "distill", overwrite=overwrite, inputs=paths)
         check_no_backup(out, resume=resume, overwrite=overwrite, spell=spell)
     teacher = read_checkpoint(teacher)
+    task = read_teacher_task(teacher, **lengths)
+    start_student(teacher, distillation)  # before the examples are read, which may take long
     if isinstance(train, DistillationData):
         data = train
+        reads = file_options != FileOptions() or on_error != "stop" or dev_share != DEV_SHARE
+        if dev is not None or unlabelled is not None or lengths or reads:
+            raise InputError(
+                "train is DistillationData; expected no arguments that say how to read examples: remove them"
+            )
+        check_task_of_teacher(data.task, task)
     else:
-        task = read_teacher_task(teacher, **lengths)
         check_options_of_task(settings, task.name, problem=task.problem)
         reading = {"dev_share": dev_share, "seed": distillation.seed, "on_error": on_error, "spell": spell}
         data = read_distillation_data(task, train, dev, unlabelled, file_options, **reading)
-    data = label_held_out(data, teacher)
     student, description = make_student_checkpoint(teacher, data.task, distillation, data.train)
-    method = TeacherTraining(teacher, load_tokenizer(student), data.num_labelled, distillation)
+    if data.teacher is not teacher:
+        data = score_teacher(data, teacher)
+    method = TeacherTraining(teacher, load_tokenizer(student), data, distillation)
     tracking = (strategy, callbacks, listeners, tensorboard, verbose)
     run = FineTuningRun(student, data, distillation, *tracking, method=method, keys=KEYS)
 
     def train_all(backup: BackupOptions) -> Distilled:
         tuned = run.train(backup)
-        scores = method.score_teacher(data.task, data.dev)
-        size = method.teacher_model.count_params()
         fields = {field.name: getattr(tuned, field.name) for field in dataclasses.fields(tuned)}
-        return Distilled(**fields, teacher_scores=scores, teacher_size=size, student=description)
+        given = {"teacher_scores": data.teacher_scores, "teacher_size": data.teacher_size}
+        return Distilled(**fields, **given, student=description)
 
     if out is None:
         return train_all(dataclasses.replace(NO_BACKUP, allow_changes=allow_changes, spell=spell))
@@ -134,18 +147,6 @@ def distill(
 
     backup = BackupOptions(get_backup_folder(out), backup_every, resume, allow_changes, spell)
     return train_to_folder(out, train_all, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
-
-
-def label_held_out(data: DistillationData, teacher: Checkpoint) -> DistillationData:
-    """Return data whose held-out pairs have the cosines of the teacher as their scores, if they have no labels."""
-    if data.is_dev_labelled:
-        return data
-    answers = Predictor.from_checkpoint(teacher).answer(data.dev)
-    labelled = [
-        example._replace(label=answer["cosine"] * data.task.highest_score)
-        for example, answer in zip(data.dev, answers, strict=True)
-    ]
-    return dataclasses.replace(data, dev=labelled)
 
 
 def _split_settings(settings: Mapping[str, object]) -> tuple[Distillation, FileOptions, dict[str, object]]:
@@ -158,4 +159,7 @@ def _split_settings(settings: Mapping[str, object]) -> tuple[Distillation, FileO
     def select(names: Sequence[str]) -> dict[str, object]:
         return {name: value for name, value in settings.items() if name in names}
 
-    return Distillation(**select(training_names)), FileOptions(**select(file_names)), select(_LENGTHS)
+    training = select(training_names)
+    if isinstance(training.get("student"), os.PathLike):
+        training["student"] = os.fspath(training["student"])
+    return Distillation(**training), FileOptions(**select(file_names)), select(_LENGTHS)

@@ -8,18 +8,19 @@ import numpy as np
 
 from bert_keras.checkpoints.building import build_model
 from bert_keras.checkpoints.checkpoint import Checkpoint
-from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.checkpoints.students import compute_principal_components
 from bert_keras.modeling.distillation import Distiller
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import LabelledSequences, Task
 from bert_keras.tasks.engines.keras_engine import KerasEngine
+from bert_keras.tasks.examples.distillation_data import DistillationData
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.sequence_runner import SequenceRunner
 from bert_keras.training.config.distillation_settings import Distillation
+from bert_keras.training.distilling.teacher_scores import get_identity
 from bert_keras.training.distilling.unlabelled_labels import add_known_labels
-from bert_keras.training.finetuning import Scorer
+from bert_keras.training.finetuning import digest_examples
 from bert_keras.training.methods.label_training import LabelTraining
 from bert_keras.training.resuming import digest_weights
 
@@ -27,22 +28,23 @@ from bert_keras.training.resuming import digest_weights
 class TeacherTraining(LabelTraining):
     """Train a student on labels and on what its teacher computes.
 
-    The teacher's outputs for whole sequences are computed once, before the training: a third of the work of an epoch.
-    Outputs for tokens, hidden states and attention take too much memory for that, and are computed in each step.
+    The teacher's outputs for whole sequences are computed once, before the training. Hidden states and attention would
+    take gigabytes; outputs for tokens would fit, but batches have no place for float labels of tokens. These are
+    computed in each step.
 
     Args:
         teacher: the checkpoint of the teacher.
         tokenizer: the tokenizer of the student, whose vocabulary is that of the teacher or a part of it.
-        num_labelled: number of training examples with a label, which come first.
+        data: the examples.
         settings: the settings of the run.
 
     Attributes:
         teacher_model: the teacher, once the model was built.
     """
 
-    def __init__(self, teacher: Checkpoint, tokenizer: BertTokenizer, num_labelled: int, settings: Distillation):
+    def __init__(self, teacher: Checkpoint, tokenizer: BertTokenizer, data: DistillationData, settings: Distillation):
         self._checkpoint = teacher
-        self._num_labelled = num_labelled
+        self._data = data
         self._settings = settings
         self._token_ids = find_teacher_ids(tokenizer, teacher)
         self._width = 0  # of the student's sentence vectors
@@ -58,7 +60,7 @@ class TeacherTraining(LabelTraining):
             student,
             self.teacher_model if compares_layers or task.is_token_level else None,
             temperature=settings.temperature,
-            label_weight=settings.label_weight if self._num_labelled else 0.0,
+            label_weight=settings.label_weight if self._data.num_labelled else 0.0,
             hidden_weight=settings.hidden_weight,
             attention_weight=settings.attention_weight,
             teacher_ids=self._token_ids,
@@ -70,27 +72,23 @@ class TeacherTraining(LabelTraining):
 
     def add_labels(self, task: Task, sequences: EncodedSequences, examples: Sequence) -> LabelledSequences:
         """Add the labels, and the outputs of the teacher unless they are computed in each step."""
-        labelled = add_known_labels(task, sequences, examples, self._num_labelled)
+        labelled = add_known_labels(task, sequences, examples, self._data.num_labelled)
         if task.is_token_level:
             return labelled
         outputs = self._compute_outputs(sequences)
         if isinstance(task, SentenceEmbedding):
             outputs = {"embedding": fit_width(outputs["embedding"], self._width, normalize=task.normalize)}
-        taught = {f"teacher_{name}": values for name, values in outputs.items()}
-        return dataclasses.replace(labelled, labels={"labels": labelled.labels, **taught})
+        teacher_outputs = {f"teacher_{name}": values for name, values in outputs.items()}
+        return dataclasses.replace(labelled, labels={"labels": labelled.labels, **teacher_outputs})
 
     def loss(self, task: Task) -> str:
         """Return the losses of the `Distiller`."""
         return "auto"
 
     def identify(self) -> dict[str, object]:
-        """Return the digest of the teacher's weights."""
-        return {"the teacher": digest_weights(self.teacher_model)}
-
-    def score_teacher(self, task: Task, examples: Sequence) -> dict[str, float]:
-        """Score the teacher on examples."""
-        sequences = task.encode(load_tokenizer(self._checkpoint), examples)
-        return Scorer(task, self.teacher_model, sequences, examples).score()
+        """Return the digests of the teacher's weights and of the held-out examples as they were read."""
+        held_out = digest_examples(get_identity(self._data))
+        return {"the teacher": digest_weights(self.teacher_model), "the held-out examples": held_out}
 
     def _compute_outputs(self, sequences: EncodedSequences) -> dict[str, np.ndarray]:
         if self._token_ids is not None:

@@ -10,8 +10,8 @@ from bert_keras.modeling.distillation import NO_LABEL
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.readers.questions import Question
 from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
-from bert_keras.tasks.base import LabelledSequences, Task
-from bert_keras.tasks.text_classification import TextClassification
+from bert_keras.tasks.base import LabelledSequences, Task, encode_labels
+from bert_keras.tasks.text_classification import TextClassification, compute_balanced_weights
 
 
 def add_known_labels(
@@ -20,15 +20,21 @@ def add_known_labels(
     """Add the labels of the first `num_labelled` examples, and mark those of the others as unknown.
 
     Args:
-        task: the task; `class_weights` count labelled examples, so they are "equal" if some have no label.
+        task: the task; `class_weights` count and weight labelled examples only.
         sequences: all examples, encoded.
         examples: all examples.
         num_labelled: number of labelled examples.
     """
     if num_labelled == len(examples):
         return task.add_labels(sequences, examples)
-    if isinstance(task, TextClassification):
-        task = dataclasses.replace(task, class_weights="equal")
+    if isinstance(task, TextClassification) and task.class_weights == "balanced":
+        equal = dataclasses.replace(task, class_weights="equal")
+        labelled = add_known_labels(equal, sequences, examples, num_labelled)
+        weights = np.ones(len(examples))
+        targets = encode_labels([example.label for example in examples[:num_labelled]], task.labels)
+        weights[:num_labelled] = compute_balanced_weights(targets, len(task.labels))
+        weights = weights[sequences.examples] * (1.0 if labelled.weights is None else labelled.weights)
+        return dataclasses.replace(labelled, weights=weights.astype(np.float32))
     unlabelled = [_fill_label(task, example) for example in examples[num_labelled:]]
     labelled = task.add_labels(sequences, [*examples[:num_labelled], *unlabelled])
     is_unknown = sequences.examples >= num_labelled * labelled.group_size

@@ -51,7 +51,10 @@ def test_unlabelled_texts_are_read_from_a_file(untrained, tmp_path, capsys):
     texts.write_text("the red mat\nevery cat ran\n" * 8)
     command = ["distill", str(teacher), str(tmp_path / "out"), "--unlabelled", str(texts), "--dev", str(dev)]
     assert main([*command, "--layers", "1", *FAST]) == 0
-    assert re.search(rf"unlabelled +{re.escape(str(texts))} \(16 examples\)\n", capsys.readouterr().err)
+    printed = capsys.readouterr().err
+    assert re.search(rf"unlabelled +{re.escape(str(texts))} \(16 examples\)\n", printed)
+    assert re.search(r"losses +outputs 1\n", printed)
+    assert re.search(r"teacher's score +accuracy [0-9.]+\n", printed)
 
 
 BAD = {
@@ -59,6 +62,7 @@ BAD = {
     "too many layers": (["--layers", "9"], "num_layers is 9 and the teacher has 1 layers"),
     "no examples": (["--layers", "1", "--train", ""], "no training examples were named"),
     "an option of another task": (["--layers", "1", "--tag-column", "2"], "--tag-column is for tag"),
+    "a misspelled preset": (["--student", "smal"], "student is smal, which does not exist; expected one of tiny"),
     "a missing file": (["--layers", "1", "--unlabelled", "nothing.txt"], "nothing.txt does not exist"),
     "both held-out files": (["--layers", "1", "--dev-share", "0.2"], "were both given"),
 }

@@ -145,6 +145,48 @@ def test_layers_learn_from_layers_at_equal_distances(num_layers, num_teacher_lay
     assert map_layers(num_layers, num_teacher_layers) == expected
 
 
+def test_weights_and_labels_have_the_shapes_that_keras_accepts(pair, features, run):
+    student, teacher = pair
+    logits = np.asarray(run(teacher, features)["logits"])
+    weights = np.array([1.0, 2.0, 0.0, 3.0], "float32")
+    losses = []
+    for labels in (LABELS, LABELS[:, None]):
+        given = {"labels": labels, "teacher_logits": logits}
+        for model, y in ((Distiller(student, teacher), labels), (Distiller(student, None), given)):
+            model.compile("sgd")
+            losses.append(model.evaluate(features, y, sample_weight=weights, verbose=0)[0])
+    assert losses == pytest.approx([losses[0]] * 4, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"temperature": 0.0}, r"temperature is 0\.0; expected a number above 0"),
+        ({"label_weight": 1.5}, r"label_weight is 1\.5; expected a number from 0 to 1"),
+        ({"hidden_weight": -1.0}, r"hidden_weight is -1\.0; expected a number from 0 on"),
+        ({"attention_weight": float("nan")}, "attention_weight is nan; expected a number from 0 on"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings, message, pair):
+    with pytest.raises(InputError, match=message):
+        Distiller(*pair, **settings)
+
+
+def test_labels_without_the_outputs_of_a_teacher_are_refused(pair, features):
+    distiller = Distiller(pair[0], None)
+    distiller.compile("sgd", run_eagerly=True)
+    with pytest.raises(InputError, match="the labels come without teacher_logits, and the Distiller has no teacher"):
+        distiller.train_on_batch(features, LABELS)
+
+
+def test_vocabularies_and_widths_of_vectors_are_compared(pair, perturb):
+    with pytest.raises(InputError, match=r"the student has 7 tokens and the teacher 61; .* pass teacher_ids"):
+        Distiller(make_classifier(perturb, 2, vocabulary_size=7), pair[1])
+    narrow = make_classifier(perturb, 2, hidden_dim=8)
+    with pytest.raises(InputError, match="a BertEmbedder with 8 outputs and the teacher a BertEmbedder with 16"):
+        Distiller(bk.BertEmbedder(narrow.encoder), bk.BertEmbedder(pair[1].encoder))
+
+
 def test_models_that_do_not_fit_are_refused(pair, perturb):
     student, teacher = pair
     with pytest.raises(InputError, match="the student has 4 heads per layer and the teacher 2; expected the same"):

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import pathlib
+import types
 
 import numpy as np
 import pytest
@@ -11,9 +13,14 @@ from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError, InterruptedTrainingError
 from bert_keras.tasks.base import softmax
+from bert_keras.tasks.examples.distillation_data import DistillationData, read_distillation_data, read_teacher_task
+from bert_keras.tasks.examples.file_options import FileOptions
+from bert_keras.tasks.token_classification import TokenClassification
 from bert_keras.training.config.distillation_settings import Distillation
 from bert_keras.training.distilling.student_checkpoint import make_student_checkpoint
+from bert_keras.training.distilling.teacher_scores import score_teacher
 from bert_keras.training.distilling.teacher_training import TeacherTraining, fit_width
+from bert_keras.training.distilling.unlabelled_labels import add_known_labels
 from tests.marks import slow_except
 from tests.training.distilling.distill_tiny import FAST, Losses, make_data
 from tests.training.finetune_tiny import TASKS, TEXTS, digest
@@ -130,7 +137,9 @@ def test_a_student_with_fewer_tokens_gets_what_its_teacher_computes_for_the_same
     student, description = make_student_checkpoint(teacher, data.task, settings, kept)
     assert description == "layers 1 of the teacher's 3; 19 of 20 tokens"
     tokenizer = load_tokenizer(student)
-    method = TeacherTraining(teacher, tokenizer, len(kept), settings)
+    method = TeacherTraining(
+        teacher, tokenizer, dataclasses.replace(data, train=kept, num_labelled=len(kept)), settings
+    )
     method.build_model(data.task, student, settings)
     labelled = method.add_labels(data.task, data.task.encode(tokenizer, kept), kept)
     answers = bk.Predictor.from_checkpoint(teachers("classify")).answer(kept)
@@ -154,7 +163,9 @@ def test_an_embedder_needs_no_labels_at_all(teachers, tmp_path):
     distilled = bk.distill(teachers("embed"), tmp_path / "out", unlabelled=TEXTS, **options)
     assert not distilled.data.is_dev_labelled
     assert distilled.teacher_scores["spearman"] == pytest.approx(1)
-    assert "have no labels" in (tmp_path / "out/README.md").read_text()
+    card = (tmp_path / "out/README.md").read_text()
+    assert "have no labels" in card
+    assert "model-index" not in card
 
 
 def test_vectors_of_another_width_keep_their_cosines():
@@ -205,8 +216,92 @@ def test_data_and_models_that_do_not_fit_are_refused(teachers, make_encoder, sto
         bk.distill(teacher, train=examples, student=str(tmp_path / "other"))
 
 
+def test_wrong_arguments_are_reported_before_the_examples_are_read(teachers, tmp_path):
+    for student in ("smal", tmp_path / "nothing"):
+        with pytest.raises(InputError, match=r"does not exist; expected one of tiny, .*, or a checkpoint folder"):
+            bk.distill(teachers("classify"), train="no such file", student=student)
+    options = {"student": "tiny", "num_heads": 1, "attention_weight": 1.0}
+    with pytest.raises(InputError, match="the student has 1 heads per layer"):
+        bk.distill(teachers("classify"), train="no such file", **options)
+
+
+def test_the_folder_of_the_student_is_not_overwritten(teachers, make_encoder):
+    student = make_encoder(num_layers=1)
+    with pytest.raises(InputError, match="is an input of this run and would be replaced"):
+        bk.distill(teachers("classify"), student, train=make_data("classify"), student=str(student), overwrite=True)
+
+
+def test_data_in_memory_are_checked(teachers):
+    data = make_data("classify")
+    for options in ({"dev": data.dev}, {"unlabelled": TEXTS}, {"max_sequence_length": 8}, {"text_column": "text"}):
+        with pytest.raises(InputError, match="expected no arguments that say how to read examples"):
+            bk.distill(teachers("classify"), train=data, num_layers=1, **options)
+    with pytest.raises(InputError, match=r"train is for the task tag with the labels .* and the teacher for classify"):
+        bk.distill(teachers("classify"), train=make_data("tag"), num_layers=1)
+    with pytest.raises(TypeError, match="num_labelled"):
+        DistillationData(data.task, data.train, data.dev, None, None, data.bad, ())
+
+
+def test_scores_of_pairs_are_divided_by_the_highest(teachers):
+    task = read_teacher_task(read_checkpoint(teachers("embed")))
+    rows = [("the cat sat", "a cat", 10.0), ("a dog", "the dog", 4.0), ("a cat", "a hat", 0.5)]
+    pairs = [{"text1": one, "text2": other, "label": score} for one, other, score in rows]
+    data = read_distillation_data(dataclasses.replace(task, highest_score=1.0), pairs, pairs, None, FileOptions())
+    assert data.task.highest_score == 10.0
+    labelled = data.task.add_labels(data.task.encode(bk.load_tokenizer(teachers("embed")), data.train), data.train)
+    assert labelled.labels.max() == 1.0
+
+
+def test_examples_without_labels_in_memory(teachers):
+    task = read_teacher_task(read_checkpoint(teachers("embed")))
+    with pytest.raises(InputError, match=r"an example is \[1, 2\]; expected a text"):
+        read_distillation_data(task, None, None, [[1, 2]], FileOptions())
+    with pytest.raises(InputError, match="2 pairs of texts are held out; expected 3 or more"):
+        read_distillation_data(task, None, None, TEXTS[:40], FileOptions())
+    data = read_distillation_data(task, None, None, TEXTS[:59], FileOptions())
+    assert (len(data.train) + len(data.dev), data.num_joined_texts) == (30, 59)
+
+
+def test_a_tag_that_the_teacher_lacks_is_reported_with_its_line_or_skipped(tmp_path):
+    task = TokenClassification(labels=("B-PET", "O"), scheme="IOB2")
+    file, dev = tmp_path / "train.conll", tmp_path / "dev.conll"
+    file.write_text("a O\ncat B-PET\n\nred B-PET\ndog I-PET\n\na O\n")
+    dev.write_text("a O\ncat B-PET\n")
+    with pytest.raises(InputError, match=r"train.conll, line \d+: the label 'I-PET' is not one of the model's"):
+        read_distillation_data(task, str(file), str(dev), None, FileOptions())
+    data = read_distillation_data(task, str(file), str(dev), None, FileOptions(), on_error="skip")
+    assert (data.bad.num_bad, len(data.train)) == (1, 2)
+
+
+def test_cosines_of_the_teacher_do_not_identify_the_data(teachers):
+    teacher = read_checkpoint(teachers("embed"))
+    data = read_distillation_data(read_teacher_task(teacher), None, None, TEXTS, FileOptions())
+    scored = score_teacher(data, teacher)
+    assert scored.teacher_scores["spearman"] == pytest.approx(1)
+    assert [pair.label for pair in scored.dev] != [pair.label for pair in data.dev]
+    settings = Distillation(num_layers=1)
+    student, _ = make_student_checkpoint(teacher, data.task, settings, data.train)
+    identities = []
+    for one in (data, scored):
+        method = TeacherTraining(teacher, load_tokenizer(student), one, settings)
+        method.build_model(data.task, student, settings)
+        identities.append(method.identify())
+    assert identities[0] == identities[1]
+    assert "the held-out examples" in identities[0]
+
+
+def test_balanced_classes_are_those_of_the_labelled_examples():
+    task, examples = TASKS["classify"]()
+    task = dataclasses.replace(task, class_weights="balanced")
+    weights = add_known_labels(task, types.SimpleNamespace(examples=np.arange(len(examples))), examples, 20).weights
+    expected = task.add_labels(types.SimpleNamespace(examples=np.arange(20)), examples[:20]).weights
+    np.testing.assert_allclose(weights[:20], expected, rtol=1e-6)
+    assert len(set(expected)) > 1
+    assert (weights[20:] == 1).all()
+
+
 def test_a_folder_with_the_same_vocabulary_can_be_the_student(teachers, make_encoder):
-    student = str(make_encoder(num_layers=1))
+    student = pathlib.Path(make_encoder(num_layers=1))
     distilled = bk.distill(teachers("classify"), train=make_data("classify"), student=student, num_epochs=1, **FAST)
     assert distilled.model.encoder.config.intermediate_dim == 24
     assert distilled.model.encoder.config.num_layers == 1

@@ -1,0 +1,85 @@
+"""What a student starts from: the teacher with fewer layers, a new encoder, or a folder. No TensorFlow here."""
+
+import dataclasses
+
+from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
+from bert_keras.checkpoints.reading import exists, read_checkpoint
+from bert_keras.checkpoints.students import choose_layers, cut_layers, resize
+from bert_keras.config import PRESETS, BertConfig
+from bert_keras.errors import InputError
+from bert_keras.pipelines.text.text_rules import TextRules
+from bert_keras.training.config.distillation_settings import SIZES, Distillation
+
+
+def start_student(teacher: Checkpoint, settings: Distillation) -> tuple[Checkpoint, str]:
+    """Describe the checkpoint of a student with the whole vocabulary of its teacher, without reading its weights.
+
+    Args:
+        teacher: the checkpoint of the teacher.
+        settings: which student, see `Distillation`.
+
+    Returns:
+        The checkpoint, and a description.
+
+    Raises:
+        InputError: the teacher has too few layers or another number of heads, sizes do not fit together, or a folder
+            does not exist or has another vocabulary.
+    """
+    student, description = _start(teacher, settings)
+    heads = student.config.num_heads, teacher.config.num_heads
+    if settings.attention_weight > 0 and heads[0] != heads[1]:
+        raise InputError(
+            f"attention_weight is {settings.attention_weight:g}, the student has {heads[0]} heads per layer and the "
+            f"teacher {heads[1]}; expected the same number: set attention_weight to 0, or num_heads to {heads[1]}"
+        )
+    return student, description
+
+
+def _start(teacher: Checkpoint, settings: Distillation) -> tuple[Checkpoint, str]:
+    if settings.student is None:
+        layers = choose_layers(settings.num_layers, teacher.config.num_layers)
+        names = ", ".join(str(layer + 1) for layer in layers)
+        return cut_layers(teacher, layers), f"layers {names} of the teacher's {teacher.config.num_layers}"
+    if settings.student not in PRESETS:
+        student = _read_folder(settings.student)
+        _check_same_vocabulary(student, teacher)
+        return student, str(student)
+    config = _resize_config(teacher.config, settings)
+    copied = "copied from" if config.embedding_dim == teacher.config.embedding_dim else "projected from"
+    sizes = f"{config.num_layers} new layers of width {config.hidden_dim}"
+    return resize(teacher, config, seed=settings.seed), f"{sizes}; embeddings {copied} the teacher's"
+
+
+def _resize_config(config: BertConfig, settings: Distillation) -> BertConfig:
+    sizes = dict(PRESETS[settings.student])
+    given = {name: value for name in (*SIZES, "num_layers") if (value := getattr(settings, name)) is not None}
+    if "hidden_dim" in given:  # the same proportions as those of the preset, unless they are given
+        sizes["intermediate_dim"] = sizes["intermediate_dim"] // sizes["hidden_dim"] * given["hidden_dim"]
+    sizes |= given
+    return dataclasses.replace(config, embedding_dim=sizes["hidden_dim"], **sizes)
+
+
+def _read_folder(folder: str) -> Checkpoint:
+    if not exists(folder):
+        raise InputError(
+            f"student is {folder}, which does not exist; expected one of {', '.join(PRESETS)}, or a checkpoint folder: "
+            "correct the name"
+        )
+    return read_checkpoint(folder)
+
+
+def _check_same_vocabulary(student: Checkpoint, teacher: Checkpoint) -> None:
+    check_has_vocabulary(student)
+    ours, theirs = student.tokenizer_settings, teacher.tokenizer_settings
+    has_same_tokens = tuple(ours["vocabulary"]) == tuple(theirs["vocabulary"])
+    if not has_same_tokens or _get_rules(ours) != _get_rules(theirs):
+        what = "rules for texts" if has_same_tokens else "vocabulary"
+        raise InputError(
+            f"{student} has another {what} than the teacher {teacher}; expected the same tokens, since both models "
+            "read the same ids: choose a preset, or num_layers"
+        )
+
+
+def _get_rules(tokenizer_settings: dict) -> TextRules:
+    names = [field.name for field in dataclasses.fields(TextRules)]
+    return TextRules(**{name: tokenizer_settings[name] for name in names if name in tokenizer_settings})
