@@ -53,6 +53,12 @@ CASES = {
     ),
     "plan: missing folder": ("plan nothing", r"nothing is neither a folder nor a preset"),
     "completion: unknown shell": ("completion fish", r"argument SHELL: invalid choice: 'fish'"),
+    "distill: missing folder": ("distill nothing out --train train.csv --dev dev.csv --layers 1", r"nothing does not"),
+    "distill: no student": ("distill good out --train train.csv --dev dev.csv", r"neither student nor num_layers was"),
+    "distill: a misspelled preset": (
+        "distill good out --train train.csv --dev dev.csv --student smal",
+        r"student is smal, which does not exist; expected one of tiny",
+    ),
     "finetune: no examples": ("finetune good out", r"no training examples were named; expected a file: add --train"),
     "finetune: unknown key in --config": (
         "finetune good out --train train.csv --config bad.toml",
@@ -361,6 +367,7 @@ CASES = {
         )
         for command in (
             "finetune good out --train train.csv --dev dev.csv",
+            "distill good out --train train.csv --dev dev.csv --layers 1",
             "export good out",
             "verify artifact good",
             "plan tiny",

@@ -88,6 +88,7 @@ LINES = {
     "make-records": [HOSTILE, "out"],
     "pretrain": [HOSTILE, "out"],
     "finetune": [HOSTILE, "out", "--train", HOSTILE, "--dev", HOSTILE],
+    "distill": [HOSTILE, "out", "--layers", "1", "--train", HOSTILE],
     "evaluate": [HOSTILE, HOSTILE],
     "predict": [HOSTILE],
     "fill-mask": [HOSTILE, "[MASK]"],
