@@ -110,7 +110,7 @@ def run_pretraining(
     keras.utils.set_random_seed(run.seed)
     with strategy.scope():
         model = build_model(run, tokenizer.vocabulary_size)
-        if run.model.output_bias == "token_frequency" and start is None:
+        if run.model.output_bias == "token_frequency":
             set_output_bias(model, folders[0], tokenizer)
         schedules = None if plans[0].num_steps is None else join_schedules(plans)
         compile_for_pretraining(model, run, make_optimizer(run.optimizer, schedules))

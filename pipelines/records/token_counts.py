@@ -8,7 +8,7 @@ import tensorflow as tf
 from bert_keras.pipelines.records.manifest import list_shard_paths, read_manifest
 from bert_keras.pipelines.records.record import parse_records
 
-_MAX_RECORDS = 100_000  # 3 s; 12 million tokens estimate frequencies well enough
+_MAX_RECORDS = 100_000  # 74,000 records with 8 million tokens take 1.1 s
 _BATCH_SIZE = 1024
 
 

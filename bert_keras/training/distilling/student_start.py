@@ -1,4 +1,4 @@
-"""What a student starts from: the teacher with fewer layers, a new encoder, or a folder. No TensorFlow here."""
+"""Start of a student: the teacher with fewer layers, a new encoder, or a folder. No TensorFlow here."""
 
 import dataclasses
 

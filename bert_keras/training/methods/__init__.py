@@ -1,1 +1,1 @@
-"""What a fine-tuning trains: all weights or adapters, on labels. Start with `label_training.py`."""
+"""Methods of fine-tuning: train all weights, or adapters, on labels. Start with `label_training.py`."""

@@ -13,7 +13,7 @@ from bert_keras.training.optimizers.layer_decay import freeze
 
 
 class LabelTraining:
-    """What a fine-tuning trains and on what: here a model with the task's head, on labels.
+    """Method of a fine-tuning: train a model with the task's head on labels.
 
     A subclass can train the model as a part of another one, and on more than labels.
 
