@@ -16,12 +16,13 @@ import tensorflow as tf
 
 from bert_keras.distribution import DistributedStep
 from bert_keras.training.optimizers.adamw_and_lamb import BertAdamW, Lamb
+from bert_keras.training.optimizers.muon import BertMuon
 from tests.distribution import train_heads
 
 BATCH_SIZE, NUM_STEPS = 6, 4
 LIMITS = {"plain": {}, "global": {"global_clipnorm": 0.05}, "norm": {"clipnorm": 0.04}, "value": {"clipvalue": 0.02}}
-OPTIMIZERS = {"sgd": keras.optimizers.SGD, "adamw": BertAdamW, "lamb": Lamb}
-QUICK = ("sgd plain", "sgd norm", "scaled adamw global")  # compared by the quick suite
+OPTIMIZERS = {"sgd": keras.optimizers.SGD, "adamw": BertAdamW, "lamb": Lamb, "muon": BertMuon}
+QUICK = ("sgd plain", "sgd norm", "muon global", "scaled adamw global")  # compared by the quick suite
 SCALES = {"sgd global": 2.0**125, "adamw global": 2.0**127}  # 2**127 overflows at first
 
 
@@ -86,7 +87,8 @@ def make_optimizers() -> dict:
     """Return functions that create the compared optimizers, including loss scales that overflow at first."""
     constructors = {
         f"{kind} {limit}": lambda kind=kind, limit=limit: OPTIMIZERS[kind](0.1, **LIMITS[limit])
-        for kind, limit in [("sgd", limit) for limit in LIMITS] + [("adamw", "global"), ("lamb", "norm")]
+        for kind, limit in [("sgd", limit) for limit in LIMITS]
+        + [("adamw", "global"), ("lamb", "norm"), ("muon", "global")]
     }
     for name, scale in SCALES.items():
         constructors[f"scaled {name}"] = lambda name=name, scale=scale: keras.optimizers.LossScaleOptimizer(

@@ -10,6 +10,7 @@ from bert_keras.modeling import ElectraPretrainer
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.training.config.phases import PhasePlan
 from bert_keras.training.config.recipes import Pretraining
+from bert_keras.training.strategies import should_compile
 
 _BATCH_SIZES = (1, 8, 32, 128)  # in the table of memory by length and batch size
 
@@ -51,8 +52,8 @@ def estimate_training(
         limit: bytes that the process may use.
     """
     jit_compile = isinstance(workload.model, MaskedLMModel | ElectraPretrainer)  # the defaults of pretrain and finetune
-    if run is not None and run.speed.jit_compile != "auto":
-        jit_compile = bool(run.speed.jit_compile)
+    if run is not None:
+        jit_compile = should_compile(run.speed.jit_compile, run.model.dtype_policy)
     memories = trace_training_memory(workload.model, jit_compile=jit_compile)
     default = memories["float32", False]
     step_time = StepTime(default, MachineSpeed())

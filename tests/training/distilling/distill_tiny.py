@@ -1,9 +1,9 @@
 """Distill a tiny teacher, and write the loss of each epoch and the scores.
 
-    python distill_tiny.py TEACHER OUT.json TASK NUM_DEVICES
+    python distill_tiny.py TEACHER OUT.json TASK NUM_DEVICES LOSSES
 
-The devices are logical processors. The loss compares everything: labels of some examples, outputs, hidden states and
-attention.
+The devices are logical processors. LOSSES are "all" (labels of some examples, outputs, hidden states and attention) or
+"outputs" (of the teacher, computed once before the training).
 """
 
 import json
@@ -20,14 +20,33 @@ import tensorflow as tf
 import bert_keras as bk
 from bert_keras.pipelines.readers.bad_examples import BadExamples
 from bert_keras.tasks.examples.distillation_data import DistillationData
-from tests.training.finetune_tiny import TASKS
+from bert_keras.tasks.text_classification import TextClassification, TextExample
+from tests.training.finetune_tiny import TASKS, TEXTS, WORDS
 
 FAST = {"batch_size": 8, "learning_rate": 5e-3, "verbose": False}
+
+LOSSES = {"all": {"hidden_weight": 0.5, "attention_weight": 0.5}, "outputs": {}}
+
+
+def numbered() -> tuple[TextClassification, list[TextExample]]:
+    """Texts, labelled with a number."""
+    examples = [TextExample(text, label=text.count("a") / 4) for text in TEXTS]
+    return TextClassification(problem="regression"), examples
+
+
+def multi_labelled() -> tuple[TextClassification, list[TextExample]]:
+    """Texts, labelled with those of four words that they contain."""
+    labels = tuple(sorted(WORDS[1:5]))
+    examples = [TextExample(text, label=[label for label in labels if label in text.split()]) for text in TEXTS]
+    return TextClassification(problem="multi_label", labels=labels), examples
+
+
+MAKERS = {**TASKS, "regression": numbered, "multi_label": multi_labelled}
 
 
 def make_data(name: str, num_labelled: int | None = None) -> DistillationData:
     """Return the examples of a task, of which the first have labels."""
-    task, examples = TASKS[name]()
+    task, examples = MAKERS[name]()
     num_labelled = len(examples) if num_labelled is None else num_labelled
     task = task.with_length(min(task.max_sequence_length, 24))
     return DistillationData(task, examples, examples[::5], None, None, BadExamples(), (), {}, num_labelled=num_labelled)
@@ -54,14 +73,14 @@ class Losses(keras.callbacks.Callback):
 
 def main() -> None:
     """Distill, and write the report."""
-    teacher, out, name, num_devices = sys.argv[1:]
+    teacher, out, name, num_devices, compared = sys.argv[1:]
     [cpu] = tf.config.list_physical_devices("CPU")
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * int(num_devices))
     strategy = None
     if int(num_devices) > 1:
         strategy = tf.distribute.MirroredStrategy([f"CPU:{number}" for number in range(int(num_devices))])
     losses = Losses()
-    settings = {"num_layers": 2, "hidden_weight": 0.5, "attention_weight": 0.5, "num_epochs": 2, **FAST}
+    settings = {"num_layers": 2, "num_epochs": 2, **LOSSES[compared], **FAST}
     distilled = bk.distill(
         teacher, train=make_data(name, 20), callbacks=[losses], strategy=strategy, **{**settings, "learning_rate": 1e-3}
     )

@@ -22,7 +22,7 @@ from bert_keras.training.distilling.teacher_scores import score_teacher
 from bert_keras.training.distilling.teacher_training import TeacherTraining, fit_width
 from bert_keras.training.distilling.unlabelled_labels import add_known_labels
 from tests.marks import slow_except
-from tests.training.distilling.distill_tiny import FAST, Losses, make_data
+from tests.training.distilling.distill_tiny import FAST, LOSSES, MAKERS, Losses, make_data
 from tests.training.finetune_tiny import TASKS, TEXTS, digest
 from tests.training.processes import finish, start
 
@@ -36,7 +36,7 @@ def teachers(story_tokenizer, perturb, tmp_path_factory):
 
     def make(name):
         if name not in folders:
-            task, _ = TASKS[name]()
+            task, _ = MAKERS[name]()
             sizes = {"num_layers": 3, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 24}
             config = bk.BertConfig(vocabulary_size=story_tokenizer.vocabulary_size, max_sequence_length=24, **sizes)
             encoder = bk.BertEncoder(config, pooler=name == "classify")
@@ -119,13 +119,39 @@ def test_a_killed_distillation_resumes_to_the_same_bits(case, teachers, tmp_path
     assert resumed.scores == whole.scores
 
 
+@pytest.mark.parametrize("problem", slow_except(["multi_label", "regression"], quick=["regression"]))
+def test_only_labels_of_labelled_texts_have_an_effect(problem, teachers):
+    data, digests = make_data(problem, num_labelled=20), []
+    labelled, rest = data.train[:20], data.train[20:]
+    unlabelled = [example._replace(label=None) for example in rest]
+    exchanged = [one._replace(label=other.label) for one, other in zip(labelled, reversed(labelled), strict=True)]
+    for examples in ([*labelled, *rest], [*labelled, *unlabelled], [*exchanged, *unlabelled]):
+        given = dataclasses.replace(data, train=examples)
+        settings = {"num_layers": 2, "num_epochs": 1, "label_weight": 0.5, **FAST}
+        digests.append(digest(bk.distill(teachers(problem), train=given, **settings).model))
+    assert digests[0] == digests[1] != digests[2]
+
+
+@pytest.mark.parametrize("compared", slow_except(LOSSES, quick=["all"]))
+def test_a_distillation_in_bfloat16_follows_the_one_in_float32(compared, teachers):
+    losses = {}
+    for policy in ("float32", "mixed_bfloat16"):
+        recorded = Losses()
+        settings = {"num_layers": 2, "num_epochs": 2, "dtype_policy": policy, **LOSSES[compared], **FAST}
+        distilled = bk.distill(teachers("classify"), train=make_data("classify", 20), callbacks=[recorded], **settings)
+        assert {weight.dtype for weight in distilled.model.weights} == {"float32"}
+        losses[policy] = recorded.values
+    assert losses["mixed_bfloat16"] != losses["float32"]
+    assert losses["mixed_bfloat16"] == pytest.approx(losses["float32"], rel=0.02)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_micro_batches_and_gradient_checkpointing_change_nothing(name, teachers):
     losses = []
     for options in ({}, {"accumulation_steps": 2, "gradient_checkpointing": True}):
         losses.append(Losses())
-        settings = {"num_layers": 2, "hidden_weight": 0.5, "attention_weight": 0.5, "num_epochs": 2, **FAST, **options}
+        settings = {"num_layers": 2, "num_epochs": 2, **LOSSES["all"], **FAST, **options}
         bk.distill(teachers(name), train=make_data(name, 20), callbacks=[losses[-1]], **settings)
     assert losses[0].values == pytest.approx(losses[1].values, abs=2e-5)
 
@@ -148,12 +174,14 @@ def test_a_student_with_fewer_tokens_gets_what_its_teacher_computes_for_the_same
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("compared", LOSSES)
 @pytest.mark.parametrize("name", TASKS)
-def test_two_devices_distill_as_one(name, teachers, tmp_path):
+def test_two_devices_distill_as_one(name, compared, teachers, tmp_path):
     reports = []
     for num_devices in (1, 2):
         out = tmp_path / f"{num_devices}.json"
-        reports.append(finish(start("distilling/distill_tiny.py", teachers(name), out, name, num_devices), out))
+        script = start("distilling/distill_tiny.py", teachers(name), out, name, num_devices, compared)
+        reports.append(finish(script, out))
     assert reports[0]["losses"] == pytest.approx(reports[1]["losses"], abs=2e-5)
     assert reports[0]["scores"] == pytest.approx(reports[1]["scores"], abs=2e-5)
 
