@@ -325,7 +325,7 @@ def draw(curves: pathlib.Path, picture: pathlib.Path) -> None:
     figure, axes = plt.subplots(figsize=(8, 5))
     for name, points in runs.items():
         axes.plot(*zip(*[(point["minutes"], point["held_out_loss"]) for point in points], strict=True), label=name)
-    axes.set(xlabel="minutes of training, two cores", ylabel="held-out masked-LM loss", ylim=(None, 8))
+    axes.set(xlabel="minutes of training, two cores", ylabel="held-out masked-LM loss", ylim=(None, 7))
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     figure.tight_layout()
