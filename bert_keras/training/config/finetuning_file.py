@@ -16,15 +16,8 @@ from bert_keras.config import PROBLEMS
 from bert_keras.errors import InputError
 from bert_keras.tasks.examples.option_checks import TASKS_OF_OPTION
 from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.config.settings import (
-    Count,
-    CountOrZero,
-    PositiveRate,
-    Text,
-    find_faults,
-    join_faults,
-    settings,
-)
+from bert_keras.training.config.reading_keys import ReadingKeys, list_keys
+from bert_keras.training.config.settings import Count, Text, find_faults, join_faults, settings
 from bert_keras.training.config.sources import upgrade_settings
 from bert_keras.training.config.toml_files import read_toml
 
@@ -36,47 +29,24 @@ _PATHS = ("train", "dev", "unlabelled")
 
 
 @settings
-class FineTuningFile(FineTuning):
-    """All keys of the file: the settings of `FineTuning`, and how the examples are read; None = not in the file.
+class FineTuningFile(ReadingKeys, FineTuning):
+    """All keys of the file: those of `ReadingKeys` and the settings of `FineTuning`; None = not in the file.
 
     Args:
         task: "classify", "tag", "answer" or "embed".
-        train, dev: files with training and held-out examples; relative paths start at the current folder.
-        dev_share: fraction of `train` that is held out without `dev`.
-        on_error: "stop" or "skip".
         problem, class_weights, labelled_tokens, max_answer_length, objective, prompt: settings of single tasks.
-        max_sequence_length, window_overlap: how long texts are handled.
-        format, columns, text_column, second_text_column, label_column, delimiter, separator, word_column, tag_column:
-            see `FileOptions`.
     """
 
     task: Literal["classify", "tag", "answer", "embed"] | None = None
-    train: Text | None = None
-    dev: Text | None = None
-    dev_share: PositiveRate | None = None
-    on_error: Literal["stop", "skip"] | None = None
     problem: Literal[PROBLEMS] | None = None
     class_weights: Literal["equal", "balanced"] | None = None
     labelled_tokens: Literal["first", "all"] | None = None
     max_answer_length: Count | None = None
     objective: Literal["regression", "contrastive"] | None = None
     prompt: Text | None = None
-    max_sequence_length: Count | None = None
-    window_overlap: CountOrZero | None = None
-    format: Text | None = None
-    columns: tuple[Text, ...] | None = None
-    text_column: Text | None = None
-    second_text_column: Text | None = None
-    label_column: Text | None = None
-    delimiter: Text | None = None
-    separator: Text | None = None
-    word_column: Text | None = None
-    tag_column: Text | None = None
 
 
-_TRAINING = tuple(field.name for field in dataclasses.fields(FineTuning))
-_READING = tuple(field.name for field in dataclasses.fields(FineTuningFile) if field.name not in _TRAINING)
-KEYS = (*_READING, *_TRAINING)
+KEYS = list_keys(FineTuningFile, FineTuning)
 
 
 def read_finetuning_file(path: str | os.PathLike, options: Mapping[str, str] | None = None) -> dict[str, object]:
