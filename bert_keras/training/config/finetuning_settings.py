@@ -17,7 +17,7 @@ from bert_keras.training.config.settings import (
 from bert_keras.training.config.tables import DTYPE_POLICIES
 
 LEARNING_RATE = 3e-5
-# Provisional: the best of the rates tried on MiniLM-L6, see LoRA in docs/design/decisions.md.
+# The best of the rates tried on MiniLM-L6, see LoRA in docs/design/decisions.md.
 LORA_LEARNING_RATE = 2e-3
 LORA_SCALE = 2  # alpha divided by the rank, if alpha is not given
 
