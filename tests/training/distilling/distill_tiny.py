@@ -24,7 +24,6 @@ from bert_keras.tasks.text_classification import TextClassification, TextExample
 from tests.training.finetune_tiny import TASKS, TEXTS, WORDS
 
 FAST = {"batch_size": 8, "learning_rate": 5e-3, "verbose": False}
-
 LOSSES = {"all": {"hidden_weight": 0.5, "attention_weight": 0.5}, "outputs": {}}
 
 

@@ -120,14 +120,14 @@ def test_a_killed_distillation_resumes_to_the_same_bits(case, teachers, tmp_path
 
 
 @pytest.mark.parametrize("problem", slow_except(["multi_label", "regression"], quick=["regression"]))
-def test_only_labels_of_labelled_texts_have_an_effect(problem, teachers):
+def test_texts_without_labels_have_no_effect_if_only_labels_count(problem, teachers):
     data, digests = make_data(problem, num_labelled=20), []
-    labelled, rest = data.train[:20], data.train[20:]
-    unlabelled = [example._replace(label=None) for example in rest]
+    labelled, rest = data.train[:20], [example._replace(label=None) for example in data.train[20:]]
+    others = [example._replace(text=" ".join(reversed(example.text.split()))) for example in rest]  # as long
     exchanged = [one._replace(label=other.label) for one, other in zip(labelled, reversed(labelled), strict=True)]
-    for examples in ([*labelled, *rest], [*labelled, *unlabelled], [*exchanged, *unlabelled]):
+    for examples in ([*labelled, *rest], [*labelled, *others], [*exchanged, *rest]):
         given = dataclasses.replace(data, train=examples)
-        settings = {"num_layers": 2, "num_epochs": 1, "label_weight": 0.5, **FAST}
+        settings = {"num_layers": 2, "num_epochs": 1, "label_weight": 1.0, **FAST}
         digests.append(digest(bk.distill(teachers(problem), train=given, **settings).model))
     assert digests[0] == digests[1] != digests[2]
 
