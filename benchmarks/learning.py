@@ -266,7 +266,7 @@ def train_transformers(arguments: argparse.Namespace, curve: Curve) -> None:
         with torch.inference_mode():
             for inputs, targets in held_out:
                 is_masked = targets != -100
-                logits = model(**inputs).logits[is_masked]
+                logits = model.cls(model.bert(**inputs).last_hidden_state[is_masked])
                 targets = targets[is_masked]
                 sums["loss"] += float(torch.nn.functional.cross_entropy(logits, targets, reduction="sum"))
                 sums["right"] += int((logits.argmax(-1) == targets).sum())
