@@ -121,11 +121,12 @@ class BertClassifier(_ClassModel):
     def call(self, inputs: Features, training: bool | None = None, **returns):
         """Return `logits` `(B, C)`."""
         first, extra = self.encode_at(make_cls_positions(inputs), inputs, training, **returns)  # (B, 1, D)
+        drops = self.encoder.applies_dropout(training)
         if self.cls_dense is None:
             pooled = self.encoder.pool(first[:, 0])
         else:
-            pooled = gelu(self.cls_dense(self.cls_dropout(first[:, 0], training=training)))
-        return {"logits": self.classifier(self.dropout(pooled, training=training)), **extra}
+            pooled = gelu(self.cls_dense(self.cls_dropout(first[:, 0], training=drops)))
+        return {"logits": self.classifier(self.dropout(pooled, training=drops)), **extra}
 
     def default_loss(self):
         """Return the default loss, keyed by output name."""
@@ -203,7 +204,7 @@ class BertTokenClassifier(_ClassModel):
     def call(self, inputs: Features, training: bool | None = None, **returns):
         """Return `logits` `(B, S, C)`."""
         encoded = self.encode(inputs, training, **returns)
-        vectors = self.dropout(encoded["sequence_output"], training=training)
+        vectors = self.dropout(encoded["sequence_output"], training=self.encoder.applies_dropout(training))
         return {"logits": self.classifier(vectors), **select_extra_outputs(encoded)}
 
     def default_loss(self):

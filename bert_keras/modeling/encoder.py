@@ -35,12 +35,13 @@ class BertEncoder(BertModel):
         unpad_in_training: compute only real tokens during training, except for the attention scores. Real tokens get
             the same vectors, padding gets zeros. TensorFlow without XLA only: the number of real tokens varies.
         unpad_in_inference: the same for inference.
+        dropout_in_training: whether dropout is applied during training; the rates in the config stay as they are.
 
     Call arguments:
         inputs: dict of int tensors `(B, S)`: `token_ids`; `padding_mask`, 1 = real token, 0 = padding; optional
             `segment_ids`, all 0 by default; optional `pack_ids` for packed sequences: the example that each token
             belongs to, from 1 (0 = padding). A packed example attends to itself only and its positions start at 0.
-        training: whether to apply dropout.
+        training: whether to apply dropout, unless `dropout_in_training` is False.
         return_hidden_states: also return `hidden_states`, a tuple of `num_layers` + 1 tensors `(B, S, D)`; the first
             is the output of the embeddings.
         return_attention_scores: also return `attention_scores`, a tuple of `num_layers` float32 tensors
@@ -71,6 +72,7 @@ class BertEncoder(BertModel):
         self.gradient_checkpointing = False
         self.unpad_in_training = False
         self.unpad_in_inference = False
+        self.dropout_in_training = True
         self.embeddings = embeddings or BertEmbeddings(config, name="embeddings", dtype=self.dtype_policy)
         self.embedding_projection = None
         if config.embedding_dim != config.hidden_dim:
@@ -110,7 +112,7 @@ class BertEncoder(BertModel):
         check_length(length, self.config.max_sequence_length)
         positions, layout = self._positions_and_layout(inputs, training)
         ids = layout.unpad_ids(*self._token_and_segment_ids(inputs), positions)
-        x = self.embeddings(*ids, layout=layout, training=training)
+        x = self.embeddings(*ids, layout=layout, training=self.applies_dropout(training))
         if self.embedding_projection is not None:
             x = self.embedding_projection(x)
 
@@ -123,7 +125,7 @@ class BertEncoder(BertModel):
         hidden_states, attention_scores = [x], []
         for block in self.blocks:
             if return_attention_scores:
-                x, probabilities = block(x, layout=layout, training=training)
+                x, probabilities = block(x, layout=layout, training=self.applies_dropout(training))
                 attention_scores.append(probabilities)
             else:
                 x = self._run_block(block, x, layout, training)
@@ -142,6 +144,10 @@ class BertEncoder(BertModel):
             outputs["attention_scores"] = tuple(attention_scores)
         return outputs
 
+    def applies_dropout(self, training: bool | None) -> bool:
+        """Return whether a call with this `training` applies dropout."""
+        return bool(training) and self.dropout_in_training
+
     def pool(self, vectors: Tensor):
         """Apply the pooler to the vectors `(..., D)` of [CLS]."""
         return ops.tanh(self.pooler(vectors))
@@ -153,7 +159,7 @@ class BertEncoder(BertModel):
         def run(x: Tensor):
             """Run the block within the step that called it first."""
             with within_step(step):
-                return block(x, layout=layout, training=training, **options)[0]
+                return block(x, layout=layout, training=self.applies_dropout(training), **options)[0]
 
         return keras.remat(run)(x) if training and self.gradient_checkpointing else run(x)
 

@@ -40,6 +40,7 @@ class HeadModel(BertModel):
         accumulation_steps: int = 1,
         gradient_checkpointing: bool = False,
         unpad: bool = False,
+        dropout: bool = True,
         **kwargs,
     ):
         """Configure the model for training, as `keras.Model.compile` does.
@@ -54,6 +55,7 @@ class HeadModel(BertModel):
             gradient_checkpointing: save memory by computing the inside of each block twice, see `BertEncoder`. The
                 update is the same.
             unpad: compute only real tokens during training, see `BertEncoder`. The update is the same. Not with XLA.
+            dropout: whether to apply dropout during training. False keeps the rates of the config for later trainings.
             **kwargs: further arguments of `keras.Model.compile`.
 
         Raises:
@@ -81,6 +83,7 @@ class HeadModel(BertModel):
         for encoder in self.encoders():
             encoder.gradient_checkpointing = gradient_checkpointing
             encoder.unpad_in_training = unpad
+            encoder.dropout_in_training = dropout
         if isinstance(loss, str) and loss == "auto":
             loss, loss_weights = self.default_loss(), loss_weights or self.default_loss_weights()
         if isinstance(metrics, str) and metrics == "auto":

@@ -140,6 +140,7 @@ def compile_for_pretraining(model: keras.Model, run: Pretraining, optimizer: ker
         gradient_checkpointing=run.speed.gradient_checkpointing,
         jit_compile=should_compile(run.speed.jit_compile, run.model.dtype_policy),
         steps_per_execution=run.speed.steps_per_execution,
+        dropout=run.model.pretraining_dropout,
     )
 
 

@@ -354,3 +354,22 @@ def test_sample_weight_is_rejected_where_masked_positions_have_weights(kind, tas
     x, y = task(kind)
     with pytest.raises(bk.InputError, match="sample_weight cannot be used with"):
         model.fit(x, y, sample_weight=np.ones(3), verbose=0)
+
+
+@pytest.mark.parametrize("kind", ["masked_lm", "classifier", "classifier_without_pooler", "token_classifier"])
+@pytest.mark.parametrize("option", ["", "unpad", "gradient_checkpointing"])
+def test_training_without_dropout_computes_what_inference_computes(kind, option, make_model, make_batch):
+    model = make_model(kind, hidden_dropout_rate=0.1, attention_dropout_rate=0.1)
+    x = make_batch("token_ids", "padding_mask", *(["mask_positions"] if kind == "masked_lm" else []))
+    options = {option: True} if option else {}
+    is_real = x["padding_mask"] == 1  # `unpad` leaves out the vectors of padding
+
+    def compute(*, dropout: bool, training: bool) -> np.ndarray:
+        model.compile("sgd", dropout=dropout, **options)
+        [logits] = model(x, training=training).values()
+        return logits.numpy()[is_real] if kind == "token_classifier" else logits.numpy()
+
+    expected = compute(dropout=True, training=False)
+    np.testing.assert_allclose(compute(dropout=False, training=True), expected, atol=1e-5)
+    assert np.abs(compute(dropout=True, training=True) - expected).max() > 1e-3
+    assert model.encoder.config.hidden_dropout_rate == 0.1

@@ -109,6 +109,17 @@ def test_the_seed_determines_the_first_weights_and_batches(plan):
         assert (first != other).any()
 
 
+@pytest.mark.parametrize("objective", ["bert", "electra"])
+def test_pretraining_without_dropout_keeps_the_rates_for_fine_tuning(objective, plan):
+    model, _ = plan(model__pretraining_dropout=False, model__objective=objective)
+    encoders = model.encoders()
+    assert len(encoders) == (2 if objective == "electra" else 1)
+    for encoder in encoders:
+        assert not encoder.applies_dropout(training=True)
+        assert encoder.config.hidden_dropout_rate == encoder.config.attention_dropout_rate == 0.1
+    assert plan()[0].encoder.applies_dropout(training=True)
+
+
 @pytest.mark.slow
 def test_the_seed_determines_the_weights(records, tiny_run):
     folder, manifest = records

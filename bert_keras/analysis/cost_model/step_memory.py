@@ -91,6 +91,7 @@ class TrainingMemory:
         model: a model for which `Workload.is_trainable`; it is compiled with another optimizer.
         gradient_checkpointing: see `BertEncoder`.
         jit_compile: whether XLA compiles the step.
+        dropout: whether the step applies dropout.
         without_checkpointing: the same step without checkpointing, because XLA retains a share of its activations;
             None if this is that step.
         in_float32: the same step in float32, because XLA computes in float32 on a CPU; None if this is that step.
@@ -108,6 +109,7 @@ class TrainingMemory:
         *,
         gradient_checkpointing: bool = False,
         jit_compile: bool = False,
+        dropout: bool = True,
         without_checkpointing: "TrainingMemory | None" = None,
         in_float32: "TrainingMemory | None" = None,
     ) -> None:
@@ -118,7 +120,7 @@ class TrainingMemory:
         self._without_checkpointing, self._in_float32 = without_checkpointing, in_float32
         self._weights, self._gradients = _count_bytes(model.weights), _count_bytes(model.trainable_weights)
         self._optimizer = 2 * self._gradients  # AdamW's two moments
-        model.compile("sgd", gradient_checkpointing=gradient_checkpointing, jit_compile=jit_compile)
+        model.compile("sgd", gradient_checkpointing=gradient_checkpointing, jit_compile=jit_compile, dropout=dropout)
 
         def make_specs(shape: BatchShape) -> tuple:
             return (Workload(model, shape).example_specs(),)
@@ -192,12 +194,15 @@ class TrainingMemory:
         return is_over_keys and operation.kind != "Transpose"  # transposed keys are (B, N, H, S)
 
 
-def trace_training_memory(model: keras.Model, *, jit_compile: bool) -> dict[tuple[str, bool], TrainingMemory]:
+def trace_training_memory(
+    model: keras.Model, *, jit_compile: bool, dropout: bool = True
+) -> dict[tuple[str, bool], TrainingMemory]:
     """Trace the training step in float32 and bfloat16, each without and with gradient checkpointing.
 
     Args:
         model: a model for which `Workload.is_trainable`; it is not changed.
         jit_compile: whether XLA compiles the step.
+        dropout: whether the step applies dropout.
 
     Returns:
         The memory, keyed by dtype policy and checkpointing.
@@ -210,6 +215,7 @@ def trace_training_memory(model: keras.Model, *, jit_compile: bool) -> dict[tupl
                 copy,
                 gradient_checkpointing=checkpointing,
                 jit_compile=jit_compile,
+                dropout=dropout,
                 without_checkpointing=memories.get((policy, False)),
                 in_float32=memories.get(("float32", checkpointing)),
             )

@@ -54,7 +54,8 @@ def estimate_training(
     jit_compile = isinstance(workload.model, MaskedLMModel | ElectraPretrainer)  # the defaults of pretrain and finetune
     if run is not None:
         jit_compile = should_compile(run.speed.jit_compile, run.model.dtype_policy)
-    memories = trace_training_memory(workload.model, jit_compile=jit_compile)
+    dropout = run is None or run.model.pretraining_dropout
+    memories = trace_training_memory(workload.model, jit_compile=jit_compile, dropout=dropout)
     default = memories["float32", False]
     step_time = StepTime(default, MachineSpeed())
     lengths = choose_default_lengths(workload.encoder.config.max_sequence_length)

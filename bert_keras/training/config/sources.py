@@ -14,7 +14,8 @@ from bert_keras.training.config.tables import RECIPES, SIZE_FIELDS, START_OPTIMI
 from bert_keras.training.config.toml_files import parse_toml, read_toml
 
 _TABLES = {field.name: field.type for field in dataclasses.fields(RunSettings) if dataclasses.is_dataclass(field.type)}
-_KEPT_FROM_RECIPE = ("objective", "dtype_policy")  # the settings of a recipe's model that `start_from` leaves valid
+# the settings of a recipe's model that `start_from` leaves valid
+_KEPT_FROM_RECIPE = ("objective", "dtype_policy", "pretraining_dropout")
 # keys and values of release 0.1, accepted in this release too
 _OLD_KEYS = {"warmup_rate": "warmup_ratio", **RENAMED_TASK_SETTINGS}
 OLD_VALUES = {("mask_unit", "piece"): "token"}

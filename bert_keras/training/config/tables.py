@@ -41,7 +41,15 @@ SIZE_FIELDS = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim", "emb
 
 OUTPUT_BIASES = ("zeros", "token_frequency")
 
-_NOT_IN_CONFIG = ("objective", "preset", "generator_size", "dtype_policy", "start_from", "output_bias")
+_NOT_IN_CONFIG = (
+    "objective",
+    "preset",
+    "generator_size",
+    "dtype_policy",
+    "start_from",
+    "output_bias",
+    "pretraining_dropout",
+)
 DEFAULT_PRESET, DEFAULT_GENERATOR_SIZE = "tiny", 0.25
 # Continued pretraining needs a lower learning rate, or it overwrites what the checkpoint has learned. 5e-5 is the
 # default of transformers' `run_mlm.py`; Google's README of BERT recommends 2e-5. Warm-up: Gururangan et al. 2020.
@@ -63,6 +71,8 @@ class ModelSettings:
         start_from: checkpoint folder to continue pretraining from. Default: new weights.
         output_bias: bias of the masked-LM head before the first step: "zeros", as in BERT, or "token_frequency", the
             logarithm of each token's frequency, so that no step is spent on learning it. Not with `start_from`.
+        pretraining_dropout: whether the pretraining applies dropout. False keeps the dropout rates of the model, which
+            are then those of its fine-tuning.
         num_layers ... initializer_range: fields of `BertConfig`. Default: those of the preset or of `start_from`.
     """
 
@@ -72,6 +82,7 @@ class ModelSettings:
     dtype_policy: Literal[DTYPE_POLICIES] = "float32"
     start_from: Text | None = None
     output_bias: Literal[OUTPUT_BIASES] = "zeros"
+    pretraining_dropout: Flag = True
     num_layers: Count | None = None
     num_heads: Count | None = None
     hidden_dim: Count | None = None

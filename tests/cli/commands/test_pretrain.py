@@ -304,8 +304,8 @@ def test_reused_and_new_weights_are_listed(folder, options, parts, starts, recor
     settings, _ = resolve_settings(arguments)
     start = resolve_start(settings, read_checkpoint(starts / folder))
     assert str(start) == f"{starts / folder}: {parts}"
-    assert (start.run.model.num_layers, start.run.model.hidden_dropout_rate) == (2, 0.1)  # the recipe has 16 and 0
-    assert start.run.optimizer.learning_rate == 1e-3  # from the recipe
+    assert (start.run.model.num_layers, start.run.model.hidden_dropout_rate) == (2, 0.1)  # the recipe has 16 layers
+    assert (start.run.optimizer.learning_rate, start.run.model.pretraining_dropout) == (1e-3, False)  # from the recipe
     assert resolve_start(start.run, read_checkpoint(starts / folder)) == start
 
 

@@ -182,13 +182,13 @@ def test_a_preset_replaces_only_the_sizes_of_the_recipe():
         "tiny", vocabulary_size=97, max_sequence_length=128
     )
     crammed = Pretraining.resolve(recipe="cramming", overrides={"model.preset": "tiny"}).model
-    assert (crammed.num_layers, crammed.position_type, crammed.hidden_dropout_rate) == (None, "sinusoidal", 0.0)
+    assert (crammed.num_layers, crammed.position_type, crammed.pretraining_dropout) == (None, "sinusoidal", False)
     assert set(SIZE_FIELDS) >= set(PRESETS["tiny"])
 
 
 def test_the_model_table_has_every_config_field_that_does_not_depend_on_the_data():
     fields = {field.name for field in dataclasses.fields(bk.BertConfig)} - {"vocabulary_size", "max_sequence_length"}
-    own = {"objective", "preset", "generator_size", "dtype_policy", "start_from", "output_bias"}
+    own = {"objective", "preset", "generator_size", "dtype_policy", "start_from", "output_bias", "pretraining_dropout"}
     assert {field.name for field in dataclasses.fields(ModelSettings)} == fields | own
 
 
@@ -252,7 +252,7 @@ def test_a_recipe_has_the_numbers_of_its_source(recipe):
         "width": config.hidden_dim,
         "heads": config.num_heads,
         "embedding": config.embedding_dim,
-        "dropout": config.hidden_dropout_rate,
+        "dropout": config.hidden_dropout_rate if run.model.pretraining_dropout else 0.0,
         "sentences": run.records.sentence_objective,
         "lengths": run.records.max_sequence_lengths,
         "batch": run.batches.batch_size,
@@ -271,7 +271,7 @@ def test_a_recipe_has_the_numbers_of_its_source(recipe):
     assert (optimizer.name, optimizer.beta_1, optimizer.weight_decay) == ("adamw", 0.9, 0.01)
     assert run.batches.mask_rate == 0.15
     assert run.records.duplicates == (10 if run.batches.masking == "static" else 1)
-    assert config.attention_dropout_rate == config.hidden_dropout_rate
+    assert config.attention_dropout_rate == config.hidden_dropout_rate == 0.1  # also after pretraining without dropout
     assert config.intermediate_dim == 4 * config.hidden_dim
     assert "arXiv" in run.source
 
@@ -279,10 +279,12 @@ def test_a_recipe_has_the_numbers_of_its_source(recipe):
 def test_the_fast_recipe_changes_the_training_and_not_the_function():
     run = Pretraining.resolve(recipe="fast")
     config = run.model.bert_config(30522, 128)
-    assert dataclasses.replace(
-        config, hidden_dropout_rate=0.1, attention_dropout_rate=0.1
-    ) == bk.BertConfig.from_preset("mini", max_sequence_length=128)
-    assert (run.optimizer.name, run.model.output_bias) == ("muon", "token_frequency")
+    assert config == bk.BertConfig.from_preset("mini", max_sequence_length=128)
+    assert (run.optimizer.name, run.model.output_bias, run.model.pretraining_dropout) == (
+        "muon",
+        "token_frequency",
+        False,
+    )
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
