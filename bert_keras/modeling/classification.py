@@ -121,12 +121,12 @@ class BertClassifier(_ClassModel):
     def call(self, inputs: Features, training: bool | None = None, **returns):
         """Return `logits` `(B, C)`."""
         first, extra = self.encode_at(make_cls_positions(inputs), inputs, training, **returns)  # (B, 1, D)
-        drops = self.encoder.applies_dropout(training)
+        applies_dropout = self.encoder.applies_dropout(training)
         if self.cls_dense is None:
             pooled = self.encoder.pool(first[:, 0])
         else:
-            pooled = gelu(self.cls_dense(self.cls_dropout(first[:, 0], training=drops)))
-        return {"logits": self.classifier(self.dropout(pooled, training=drops)), **extra}
+            pooled = gelu(self.cls_dense(self.cls_dropout(first[:, 0], training=applies_dropout)))
+        return {"logits": self.classifier(self.dropout(pooled, training=applies_dropout)), **extra}
 
     def default_loss(self):
         """Return the default loss, keyed by output name."""

@@ -55,7 +55,7 @@ class HeadModel(BertModel):
             gradient_checkpointing: save memory by computing the inside of each block twice, see `BertEncoder`. The
                 update is the same.
             unpad: compute only real tokens during training, see `BertEncoder`. The update is the same. Not with XLA.
-            dropout: whether to apply dropout during training. False keeps the rates of the config for later trainings.
+            dropout: whether training applies dropout. With False the config keeps its rates, for a later training.
             **kwargs: further arguments of `keras.Model.compile`.
 
         Raises:

@@ -2,8 +2,8 @@
 
 Options override the file, the file overrides the recipe, the recipe overrides the defaults. Some settings replace
 others as a group: a preset replaces sizes, a budget replaces the budget, and sequence lengths replace the phases of the
-sources before them. A run with `model.start_from` uses only the objective, the precision
-and `pretraining_dropout` of a recipe's model.
+sources before them. A run with `model.start_from` uses only the objective, the precision and
+`pretraining_dropout` of a recipe's model.
 """
 
 import os

@@ -269,6 +269,13 @@ def test_a_recipe_is_planned_with_its_own_phases(tiny_recipe):
     assert phase.largest_batch > 3
 
 
+@pytest.mark.slow
+def test_pretraining_without_dropout_is_planned_with_fewer_activations(tiny_recipe):
+    with_dropout = planning.plan(tiny_recipe).memory[0].activations
+    tiny_recipe.write_text(tiny_recipe.read_text().replace("[model]", "[model]\npretraining_dropout = false"))
+    assert planning.plan(tiny_recipe).memory[0].activations < with_dropout
+
+
 def test_a_budget_in_epochs_is_rejected(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text("[budget]\nepochs = 2\n")
