@@ -6,8 +6,8 @@
 DATA is the folder of the data sets, each MODEL a checkpoint folder, such as those of `benchmarks/learning.py --save`.
 All models get the same examples in the same order, and are scored after the last epoch. Each training is a process of
 its own; those that are in OUT.jsonl are skipped. Prints the mean and the range of the seeds' accuracies for each model
-and learning rate. `benchmarks/downstream_results.jsonl` has the runs of the published
-table; there `fast-30-0` has dropout 0, as the recipe wrote its folders before, and `fast-30-0-dropout` 0.1, as now.
+and learning rate. `benchmarks/downstream_results.jsonl` has the runs of the published table; there
+`fast-30-0` has dropout 0, as the recipe wrote its folders before, and `fast-30-0-dropout` 0.1, as now.
 """
 
 import argparse
