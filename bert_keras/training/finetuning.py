@@ -25,7 +25,7 @@ from bert_keras.training.epoch_scores import EpochScores
 from bert_keras.training.fitting import Phase, fit_phases
 from bert_keras.training.methods.adapter_training import AdapterTraining
 from bert_keras.training.methods.label_training import LabelTraining
-from bert_keras.training.optimizers.layer_decay import compute_layer_factors
+from bert_keras.training.optimizers.layer_decay import compute_rate_factors
 from bert_keras.training.optimizers.named_optimizers import adamw
 from bert_keras.training.resuming import digest_weights
 from bert_keras.training.search.trials import TrialResult
@@ -224,7 +224,7 @@ def _restore_epoch(model: keras.Model, epochs: EpochScores, *, keep_best: bool) 
 def _compile(model: keras.Model, loss: object, settings: FineTuning, num_steps: int, *, unpad: bool) -> None:
     options = {"warmup_ratio": settings.warmup_ratio, "weight_decay": settings.weight_decay}
     optimizer = adamw(settings.learning_rate, num_steps, epsilon=_EPSILON, **options)
-    optimizer.rate_factors = compute_layer_factors(model, settings.layer_decay)
+    optimizer.rate_factors = compute_rate_factors(model, settings.layer_decay, settings.head_rate_factor)
     num_trained = sum(math.prod(variable.shape) for variable in model.trainable_variables)
     optimizer.jit_update = num_steps * num_trained > _MIN_COMPILED
     model.compile(

@@ -23,7 +23,7 @@ _MAY_CHANGE = (
     *("accumulation_steps", "gradient_checkpointing"),  # of a fine-tuning
 )
 # settings that backups of version 0.2 lack, with the value that they had
-_NEW_SETTINGS = {"model.output_bias": "zeros", "model.pretraining_dropout": True}
+_NEW_SETTINGS = {"model.output_bias": "zeros", "model.pretraining_dropout": True, "head_rate_factor": 1.0}
 
 
 class TrainingProgress:

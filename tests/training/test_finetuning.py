@@ -28,6 +28,7 @@ OUT_OF_RANGE = {
     "warmup_ratio": ([1, 1.5], "less than 1"),
     "weight_decay": ([float("inf"), float("nan")], "a finite number"),
     "layer_decay": ([0, -0.5], "greater than 0"),
+    "head_rate_factor": ([0, -1.0], "greater than 0"),
     "frozen_blocks": ([-1], "greater than or equal to 0"),
     "lora_rank": ([0], "greater than or equal to 1"),
     "lora_alpha": ([0], "greater than or equal to 1"),
@@ -130,6 +131,7 @@ EFFECTS = {
     "warmup_ratio": (0.5, {"warm-up"}),
     "weight_decay": (0.5, {"decay"}),
     "layer_decay": (0.5, {"factors"}),
+    "head_rate_factor": (3.0, {"factors"}),
     "frozen_blocks": (1, {"trained", "factors"}),
     "lora_rank": (2, {"trained", "weights", "factors", "scale"}),
     "patience": (4, {"patience"}),
@@ -143,9 +145,9 @@ EFFECTS = {
 
 # settings whose effects have nothing in common, so that changing them together shows each effect
 TOGETHER = (
-    set(EFFECTS) - {"batch_size", "frozen_blocks", "warmup_ratio", "lora_rank"},
+    set(EFFECTS) - {"batch_size", "frozen_blocks", "warmup_ratio", "head_rate_factor", "lora_rank"},
     {"batch_size", "frozen_blocks"},
-    {"warmup_ratio"},
+    {"warmup_ratio", "head_rate_factor"},
 )
 
 

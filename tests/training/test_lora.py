@@ -15,10 +15,10 @@ from bert_keras.errors import InputError
 from bert_keras.training import FineTuning
 from bert_keras.training.backups import BackupFolder, BackupOptions
 from bert_keras.training.config.distillation_settings import Distillation
-from bert_keras.training.config.finetuning_settings import LORA_LEARNING_RATE
+from bert_keras.training.config.finetuning_settings import LORA_HEAD_RATE_FACTOR, LORA_LEARNING_RATE
 from bert_keras.training.methods.adapter_training import AdapterTraining
 from bert_keras.training.methods.label_training import LabelTraining
-from bert_keras.training.optimizers.layer_decay import compute_layer_factors
+from bert_keras.training.optimizers.layer_decay import compute_rate_factors
 from tests.marks import slow, slow_except
 from tests.training.finetune_tiny import LORA, TASKS, TEXTS, digest, make_report, tuned
 from tests.training.processes import finish, start
@@ -115,12 +115,13 @@ def make_lora_model(encoder, **changes):
 
 def test_layer_decay_applies_to_the_adapters(make_encoder):
     model = make_lora_model(make_encoder(num_layers=2))
-    factors = compute_layer_factors(model, 0.5)
+    factors = compute_rate_factors(model, 0.5, head_rate_factor=3.0)
     by_path = {variable.path: factor for variable, factor in zip(model.trainable_variables, factors, strict=True)}
     lora = {path: factor for path, factor in by_path.items() if "lora_kernel" in path}
     assert {factor for path, factor in lora.items() if "block_1/" in path} == {0.25}
     assert {factor for path, factor in lora.items() if "block_0/" in path} == {0.125}
-    assert {factor for path, factor in by_path.items() if "classifier" in path} == {1}
+    assert {factor for path, factor in by_path.items() if path.startswith("classifier/")} == {3}
+    assert {factor for path, factor in by_path.items() if "pooler/" in path} == {1}
 
 
 def test_frozen_blocks_have_no_adapters(make_encoder):
@@ -162,9 +163,11 @@ def test_ranks_and_frozen_blocks_without_a_use_are_rejected(tiny_encoder):
         tuned("tag", tiny_encoder, dataclasses.replace(LORA, frozen_blocks=1))
 
 
-def test_the_learning_rate_and_alpha_follow_the_rank():
+def test_the_learning_rates_and_alpha_follow_the_rank():
     assert (FineTuning().learning_rate, FineTuning().lora_alpha) == (3e-5, None)
     assert (FineTuning(lora_rank=4).learning_rate, FineTuning(lora_rank=4).lora_alpha) == (LORA_LEARNING_RATE, 8)
+    assert (FineTuning().head_rate_factor, FineTuning(lora_rank=4).head_rate_factor) == (1, LORA_HEAD_RATE_FACTOR)
+    assert FineTuning(lora_rank=4, head_rate_factor=1).head_rate_factor == 1
     assert FineTuning(lora_rank=4, learning_rate=1e-4, lora_alpha=3).learning_rate == 1e-4
     assert FineTuning(lora_rank=4, lora_alpha=3).lora_alpha == 3
     with pytest.raises(InputError, match="lora_alpha is 3 without lora_rank; expected both, or none: add lora_rank"):

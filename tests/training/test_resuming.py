@@ -277,14 +277,23 @@ def test_a_backup_of_another_run_is_rejected(copied_late_backup, two_records):
         train_here(two_records, allowing, model__hidden_dim=8)
 
 
-def test_a_backup_without_a_newer_setting_is_of_the_same_run():
-    stored = {"settings": {"model": {"objective": "mlm"}, "seed": 0}, "data": [], "phase": 0}
-    state = TrainingState(3, {}, stored)
-    for output_bias, is_accepted in (("zeros", True), ("token_frequency", False)):
-        settings = {"model": {"objective": "mlm", "output_bias": output_bias}, "seed": 0}
-        progress = TrainingProgress(settings, {}, TrainingLog(tokens_per_step=None))
-        expected = contextlib.nullcontext() if is_accepted else pytest.raises(InputError, match="output_bias was zeros")
-        with expected:
+@pytest.mark.parametrize(
+    ("table", "setting", "before", "other"),
+    [
+        ("model", "output_bias", "zeros", "token_frequency"),
+        ("model", "pretraining_dropout", True, False),
+        (None, "head_rate_factor", 1.0, 10.0),
+    ],
+)
+def test_a_backup_without_a_newer_setting_is_of_the_same_run(table, setting, before, other):
+    def make_settings(**newer):
+        return {"seed": 0, **newer} if table is None else {"seed": 0, table: {"objective": "mlm", **newer}}
+
+    state = TrainingState(3, {}, {"settings": make_settings(), "data": [], "phase": 0})
+    for value in (before, other):
+        progress = TrainingProgress(make_settings(**{setting: value}), {}, TrainingLog(tokens_per_step=None))
+        rejected = pytest.raises(InputError, match=f"{setting} was {before} and is {other}")
+        with contextlib.nullcontext() if value == before else rejected:
             progress.select_phase(state, NO_BACKUP)
 
 

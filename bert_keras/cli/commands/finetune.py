@@ -205,7 +205,7 @@ def describe_training(settings: FineTuning, task: Task, strategy: tf.distribute.
     """Return the training settings to print; the rarer ones only if they differ from their defaults."""
     kept = f"the best by {task.main_score}" if settings.keep_best else "the last"
     stopped = f", stopping after {settings.patience} without improvement" if settings.patience else ""
-    usual, rare = FineTuning(), ("weight_decay", "layer_decay", "frozen_blocks", "dtype_policy")
+    usual, rare = FineTuning(), ("weight_decay", "layer_decay", "head_rate_factor", "frozen_blocks", "dtype_policy")
     unusual = {name: getattr(settings, name) for name in rare if getattr(settings, name) != getattr(usual, name)}
     return {
         "epochs": f"{settings.num_epochs}{stopped}; {kept} is kept",

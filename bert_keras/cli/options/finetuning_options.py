@@ -23,7 +23,12 @@ from bert_keras.config import PROBLEMS
 from bert_keras.errors import InputError
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
 from bert_keras.training.config.finetuning_file import KEYS, read_finetuning_file
-from bert_keras.training.config.finetuning_settings import LEARNING_RATE, LORA_LEARNING_RATE, FineTuning
+from bert_keras.training.config.finetuning_settings import (
+    LEARNING_RATE,
+    LORA_HEAD_RATE_FACTOR,
+    LORA_LEARNING_RATE,
+    FineTuning,
+)
 from bert_keras.training.config.tables import DTYPE_POLICIES
 
 # flag, field of FineTuning, type or choices, help
@@ -39,6 +44,7 @@ FLAGS = (
     ("--warmup-ratio", "warmup_ratio", float, "fraction of steps with a rising learning rate"),
     ("--weight-decay", "weight_decay", float, "weight decay of matrices and embedding tables"),
     ("--layer-decay", "layer_decay", float, "learning-rate factor from each block to the one below; 1: equal rates"),
+    ("--head-rate-factor", "head_rate_factor", positive_number, "learning-rate factor of the head"),
     (
         "--freeze-blocks",
         "frozen_blocks",
@@ -71,7 +77,8 @@ _DEFAULTS = {
     "task": "classify",
     "on_error": "stop",
     **dataclasses.asdict(FineTuning()),
-    "learning_rate": None,  # it depends on --lora-rank
+    "learning_rate": None,  # this and the next depend on --lora-rank
+    "head_rate_factor": None,
 }
 # options whose key in the file has another name
 _OPTION_NAMES = {
@@ -105,8 +112,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     task_options.add_on_error(parser)
     parser.set_defaults(on_error=None)
     training = parser.add_argument_group("training")
-    learning_rate = f"{LEARNING_RATE:g}, or {LORA_LEARNING_RATE:g} with --lora-rank"
-    add_settings(training, FLAGS, {**_DEFAULTS, "learning_rate": learning_rate})
+    rates = {
+        "learning_rate": f"{LEARNING_RATE:g}, or {LORA_LEARNING_RATE:g} with --lora-rank",
+        "head_rate_factor": f"1, or {LORA_HEAD_RATE_FACTOR:g} with --lora-rank",
+    }
+    add_settings(training, FLAGS, {**_DEFAULTS, **rates})
     add_option(
         training,
         "--search",

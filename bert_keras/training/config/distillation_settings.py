@@ -31,7 +31,7 @@ class Distillation(FineTuning):
         label_weight: weight of the loss on labels; that on the teacher's outputs has the rest, up to 1.
         hidden_weight: weight of the mean squared difference of hidden states.
         attention_weight: weight of the divergence of attention probabilities; needs the teacher's number of heads.
-        num_epochs, learning_rate: as in `FineTuning`; the defaults are for small students.
+        num_epochs, learning_rate, head_rate_factor: as in `FineTuning`; the defaults are for small students.
 
     Raises:
         InputError: settings are out of range or do not fit together.
@@ -39,6 +39,7 @@ class Distillation(FineTuning):
 
     num_epochs: Count = 10
     learning_rate: PositiveNumber = 3e-4
+    head_rate_factor: PositiveNumber = 1.0
     student: Text | None = None
     num_layers: Count | None = None
     hidden_dim: Count | None = None

@@ -17,8 +17,9 @@ from bert_keras.training.config.settings import (
 from bert_keras.training.config.tables import DTYPE_POLICIES
 
 LEARNING_RATE = 3e-5
-# The best of the rates tried on MiniLM-L6, see LoRA in docs/design/decisions.md.
+# The best of those tried on MiniLM-L6, see LoRA in docs/design/decisions.md.
 LORA_LEARNING_RATE = 2e-3
+LORA_HEAD_RATE_FACTOR = 10.0
 LORA_SCALE = 2  # alpha divided by the rank, if alpha is not given
 
 
@@ -36,6 +37,8 @@ class FineTuning:
         weight_decay: see `BertAdamW`.
         layer_decay: factor by which the learning rate decreases from each block to the one below it, as in ELECTRA's
             code; 1 = the same learning rate in all layers.
+        head_rate_factor: the learning rate of the head, which starts from random weights, is multiplied by it. Default:
+            1, or 10 with `lora_rank`.
         frozen_blocks: number of blocks, counted from the embeddings, whose weights stay fixed; 0 = the embeddings only;
             None = all weights are trained.
         lora_rank: train adapters of this rank in the dense layers of the encoder, and the head (LoRA, Hu et al. 2021);
@@ -58,6 +61,7 @@ class FineTuning:
     warmup_ratio: Rate = 0.1
     weight_decay: Number = 0.01
     layer_decay: PositiveFraction = 1.0
+    head_rate_factor: PositiveNumber | None = None
     frozen_blocks: CountOrZero | None = None
     lora_rank: Count | None = None
     lora_alpha: Count | None = None
@@ -72,6 +76,8 @@ class FineTuning:
         """Set the defaults that depend on `lora_rank`."""
         if self.learning_rate is None:
             self._set("learning_rate", LORA_LEARNING_RATE if self.lora_rank else LEARNING_RATE)
+        if self.head_rate_factor is None:
+            self._set("head_rate_factor", LORA_HEAD_RATE_FACTOR if self.lora_rank else 1.0)
         if self.lora_rank and self.lora_alpha is None:
             self._set("lora_alpha", LORA_SCALE * self.lora_rank)
 

@@ -24,16 +24,21 @@ def freeze(model: keras.Model, num_blocks: int) -> None:
             layer.trainable = False
 
 
-def compute_layer_factors(model: keras.Model, layer_decay: float) -> list[float] | None:
-    """Compute the factor of each trainable variable's learning rate; None if `layer_decay` is 1.
+def compute_rate_factors(model: keras.Model, layer_decay: float, head_rate_factor: float = 1.0) -> list[float] | None:
+    """Compute the factor of each trainable variable's learning rate; None if all are 1.
 
     The factor is `layer_decay` to the power of the depth: 0 for the head and the pooler, 2 for the last block, one more
-    for each block below it, and one more for the embeddings, as in ELECTRA's fine-tuning code (`_get_layer_lrs`).
+    for each block below it, and one more for the embeddings, as in ELECTRA's fine-tuning code (`_get_layer_lrs`). That
+    of the head, which is every variable outside the encoder, is `head_rate_factor`.
     """
-    if layer_decay == 1:
+    if layer_decay == head_rate_factor == 1:
         return None
     num_blocks = len(model.encoder.blocks)
-    return [layer_decay ** _get_depth(variable.path, num_blocks) for variable in model.trainable_variables]
+    encoder = {id(variable) for variable in model.encoder.variables}
+    return [
+        layer_decay ** _get_depth(variable.path, num_blocks) * (1 if id(variable) in encoder else head_rate_factor)
+        for variable in model.trainable_variables
+    ]
 
 
 def _get_depth(path: str, num_blocks: int) -> int:

@@ -101,6 +101,7 @@ def test_out_contains_the_resolved_settings(tuned):
         "warmup_ratio": 0.1,
         "weight_decay": 0.01,
         "layer_decay": 1.0,
+        "head_rate_factor": 1.0,
         "patience": 0,
         "keep_best": True,
         "seed": 0,

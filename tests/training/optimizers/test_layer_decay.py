@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.training.optimizers.layer_decay import compute_layer_factors, freeze
+from bert_keras.training.optimizers.layer_decay import compute_rate_factors, freeze
 from bert_keras.training.optimizers.named_optimizers import adamw
 from tests.marks import slow
 
@@ -46,13 +46,13 @@ def test_layer_factors_match_electras_code(kind, changes, make_model):
     model = make_model(kind, **changes)
     rates = electra_rates(1.0, DECAY, NUM_BLOCKS)
     names = [electra_name(variable.path) for variable in model.trainable_variables]
-    assert compute_layer_factors(model, DECAY) == pytest.approx([rates[name] for name in names])
+    assert compute_rate_factors(model, DECAY) == pytest.approx([rates[name] for name in names])
     assert set(names) == set(rates) - (set() if changes else {"/embeddings_project/"})
 
 
 def test_the_head_has_factor_1_and_the_last_block_the_square_of_layer_decay(classifier):
     model = classifier
-    factors = dict(zip(map(id, model.trainable_variables), compute_layer_factors(model, DECAY), strict=True))
+    factors = dict(zip(map(id, model.trainable_variables), compute_rate_factors(model, DECAY), strict=True))
     encoder = model.encoder
     for variable, depth in (
         (model.classifier.kernel, 0),
@@ -64,14 +64,27 @@ def test_the_head_has_factor_1_and_the_last_block_the_square_of_layer_decay(clas
         assert factors[id(variable)] == DECAY**depth, variable.path
 
 
-def test_a_layer_decay_of_1_has_no_factors(classifier):
-    assert compute_layer_factors(classifier, 1.0) is None
+def test_equal_rates_have_no_factors(classifier):
+    assert compute_rate_factors(classifier, 1.0) is None
+    assert compute_rate_factors(classifier, 1.0, head_rate_factor=1.0) is None
+
+
+@pytest.mark.parametrize("kind", ["classifier", *slow("token_classifier", "question_answerer")])
+def test_the_head_alone_has_its_rate_factor(kind, make_model):
+    model = make_model(kind)
+    factors = compute_rate_factors(model, DECAY, head_rate_factor=3.0)
+    assert len(factors) == len(model.trainable_variables)
+    encoder = {id(variable) for variable in model.encoder.trainable_variables}
+    head = [factor for one, factor in zip(model.trainable_variables, factors, strict=True) if id(one) not in encoder]
+    assert head == [3.0, 3.0]  # the weights and the bias of its dense layer
+    plain = compute_rate_factors(model, DECAY)
+    assert [factor for factor in factors if factor != 3.0] == [*plain[: -len(head)]]
 
 
 def test_only_trainable_variables_have_layer_factors(make_model):
     model = make_model("classifier")
     freeze(model, 2)
-    factors = compute_layer_factors(model, DECAY)
+    factors = compute_rate_factors(model, DECAY)
     assert len(factors) == len(model.trainable_variables)
     assert sorted(set(factors)) == [DECAY**2, 1.0]
 
