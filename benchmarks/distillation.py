@@ -9,7 +9,7 @@ own. The classifiers learn all 10,003 training texts of banking77 and are scored
 epoch. The sentence encoders learn texts without labels, none of them from STS-B's held-out files, and are scored on
 STS-B's test pairs. "plain" is the same student, cut from the teacher and fine-tuned on labels alone with the same
 settings; "pretrained" is the same, cut from CHECKPOINT, without any teacher. `--speed` compares forward passes of
-folders in OUT, in turns.
+folders in OUT, in turns. `benchmarks/distillation_results.jsonl` has the runs of the published table.
 """
 
 import argparse

@@ -143,6 +143,7 @@ def describe_epoch(tuned: FineTuned) -> str:
 def list_card_facts(settings: FineTuning, data: TrainingData) -> dict[str, object]:
     held_out = "" if data.held_out is None else f", {data.held_out.describe()}"
     adapter = {} if settings.lora_rank is None else {"LoRA": f"rank {settings.lora_rank}, alpha {settings.lora_alpha}"}
+    head = {} if settings.head_rate_factor == 1 else {"head rate factor": settings.head_rate_factor}
     return {
         "task": data.task.name,
         "train": f"{len(data.train):,} examples",
@@ -150,6 +151,7 @@ def list_card_facts(settings: FineTuning, data: TrainingData) -> dict[str, objec
         "epochs": settings.num_epochs,
         "batch size": settings.batch_size,
         "learning rate": f"{settings.learning_rate:g}",
+        **head,
         **adapter,
         "seed": settings.seed,
     }

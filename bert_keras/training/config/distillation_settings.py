@@ -31,7 +31,8 @@ class Distillation(FineTuning):
         label_weight: weight of the loss on labels; that on the teacher's outputs has the rest, up to 1.
         hidden_weight: weight of the mean squared difference of hidden states.
         attention_weight: weight of the divergence of attention probabilities; needs the teacher's number of heads.
-        num_epochs, learning_rate, head_rate_factor: as in `FineTuning`; the defaults are for small students.
+        num_epochs, learning_rate: as in `FineTuning`; the defaults are for small students.
+        head_rate_factor: as in `FineTuning`; the default is 1, because the head can be that of the teacher.
 
     Raises:
         InputError: settings are out of range or do not fit together.

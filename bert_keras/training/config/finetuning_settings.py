@@ -37,8 +37,8 @@ class FineTuning:
         weight_decay: see `BertAdamW`.
         layer_decay: factor by which the learning rate decreases from each block to the one below it, as in ELECTRA's
             code; 1 = the same learning rate in all layers.
-        head_rate_factor: the learning rate of the head, which starts from random weights, is multiplied by it. Default:
-            1, or 10 with `lora_rank`.
+        head_rate_factor: the learning rate of the head is multiplied by it, because a new head starts from random
+            weights. Default: 1, or 10 with `lora_rank`.
         frozen_blocks: number of blocks, counted from the embeddings, whose weights stay fixed; 0 = the embeddings only;
             None = all weights are trained.
         lora_rank: train adapters of this rank in the dense layers of the encoder, and the head (LoRA, Hu et al. 2021);

@@ -1,4 +1,4 @@
-"""Layer-wise training: frozen blocks, and learning rates that decay from the head down to the embeddings."""
+"""Layer-wise training: frozen blocks, and learning rates of the head and of each block."""
 
 import re
 
