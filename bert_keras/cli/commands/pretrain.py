@@ -224,6 +224,10 @@ def _describe_settings(
         f"{settings.model.objective}, {config.num_layers} layers, hidden size {config.hidden_dim}, "
         f"{config.vocabulary_size:,} tokens, {settings.model.dtype_policy}"
     )
+    if not settings.model.pretraining_dropout:
+        shown["model"] += ", no dropout"
+    if settings.model.output_bias == "token_frequency":
+        shown["model"] += ", output bias from token frequencies"
     for number, plan in enumerate(plans, 1):
         shown[f"phase {number}" if len(plans) > 1 else "budget"] = _format_budget(plan, manifests[plan.records])
     parts = settings.batches.accumulation_steps

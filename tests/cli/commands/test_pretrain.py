@@ -309,6 +309,19 @@ def test_reused_and_new_weights_are_listed(folder, options, parts, starts, recor
     assert resolve_start(start.run, read_checkpoint(starts / folder)) == start
 
 
+def test_what_a_recipe_changes_in_the_model_is_shown(records, tmp_path, monkeypatch, capfd):
+    def stop(*_, **__):
+        raise ChecksPassedError
+
+    monkeypatch.setattr("bert_keras.training.pretraining_to_folder.run_pretraining", stop)
+    as_the_records_are = ["--set", "records.sentence_objective=nsp", "--set", "records.max_sequence_lengths=[16]"]
+    with pytest.raises(ChecksPassedError):
+        main(["pretrain", str(records), str(tmp_path / "out"), "--recipe", "fast", *as_the_records_are])
+    printed = capfd.readouterr().err
+    assert re.search(r"model +mlm, 4 layers, .*, float32, no dropout, output bias from token frequencies\n", printed)
+    assert re.search(r"optimizer +muon, peak learning rate 0\.003, linear schedule, 6% warm-up\n", printed)
+
+
 @pytest.fixture
 def continue_training(starts, records, small_file, tmp_path):
     """Function that continues the training of a masked LM and returns the output folder."""

@@ -102,7 +102,8 @@ def test_every_kind_of_student_trains(kind, teachers):
 RESUMED = {"outputs given": {}, "teacher in each step": {"hidden_weight": 1.0}}
 
 
-@pytest.mark.parametrize("case", slow_except(RESUMED, quick=["outputs given"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("case", RESUMED)
 def test_a_killed_distillation_resumes_to_the_same_bits(case, teachers, tmp_path):
     def run(out, **more):
         settings = {"num_layers": 2, "num_epochs": 2, **FAST, **RESUMED[case], **more}
@@ -119,7 +120,8 @@ def test_a_killed_distillation_resumes_to_the_same_bits(case, teachers, tmp_path
     assert resumed.scores == whole.scores
 
 
-@pytest.mark.parametrize("problem", slow_except(["multi_label", "regression"], quick=["regression"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("problem", ["multi_label", "regression"])
 def test_texts_without_labels_have_no_effect_if_only_labels_count(problem, teachers):
     data, digests = make_data(problem, num_labelled=20), []
     labelled, rest = data.train[:20], [example._replace(label=None) for example in data.train[20:]]
@@ -132,7 +134,8 @@ def test_texts_without_labels_have_no_effect_if_only_labels_count(problem, teach
     assert digests[0] == digests[1] != digests[2]
 
 
-@pytest.mark.parametrize("compared", slow_except(LOSSES, quick=["all"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("compared", LOSSES)
 def test_a_distillation_in_bfloat16_follows_the_one_in_float32(compared, teachers):
     losses = {}
     for policy in ("float32", "mixed_bfloat16"):
