@@ -285,6 +285,8 @@ def test_the_fast_recipe_changes_the_training_and_not_the_function():
         "token_frequency",
         False,
     )
+    batches = run.batches
+    assert (batches.batch_size, batches.mask_rate, batches.num_predictions(128)) == (16, 0.3, 39)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
