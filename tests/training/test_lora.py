@@ -1,6 +1,7 @@
 """Fine-tuning with LoRA trains the adapters and the head alone, and returns a model with the adapters merged."""
 
 import dataclasses
+import functools
 import json
 
 import keras
@@ -36,9 +37,15 @@ def classified(tiny_encoder, tmp_path_factory):
     return make_report("classify", tiny_encoder, LORA, backup=backup), folder
 
 
+@pytest.fixture(scope="module")
+def tuned_once(tiny_encoder):
+    """Function that returns the fine-tuned model of a task; it is trained the first time."""
+    return functools.cache(lambda name: tuned(name, tiny_encoder, LORA))
+
+
 @pytest.mark.parametrize("name", slow_except(TASKS, quick=["classify", "embed"]))
-def test_only_kernels_change_and_only_by_matrices_of_the_rank(name, tiny_encoder):
-    done = tuned(name, tiny_encoder, LORA)
+def test_only_kernels_change_and_only_by_matrices_of_the_rank(name, tiny_encoder, tuned_once):
+    done = tuned_once(name)
     before = {weight.path.partition("/")[2]: weight.numpy() for weight in bk.load(tiny_encoder).weights}
     after = {weight.path.partition("/")[2]: weight.numpy() for weight in done.model.encoder.weights}
     changed = {path for path in after if path in before and not np.array_equal(before[path], after[path])}
@@ -53,8 +60,8 @@ def test_only_kernels_change_and_only_by_matrices_of_the_rank(name, tiny_encoder
     assert {path.split(".")[0] for path in done.adapter.trained if "pooler" not in path} <= {HEADS[name]}
 
 
-def test_the_scores_are_those_of_the_merged_model(tiny_encoder):
-    done = tuned("classify", tiny_encoder, LORA)
+def test_the_scores_are_those_of_the_merged_model(tuned_once):
+    done = tuned_once("classify")
     for name, score in done.epochs[done.best].items():
         assert done.scores[name] == pytest.approx(score, abs=1e-5)
 

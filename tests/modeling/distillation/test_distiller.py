@@ -9,11 +9,19 @@ import transformers
 import bert_keras as bk
 from bert_keras.errors import InputError
 from bert_keras.modeling.distillation import NO_LABEL, Distiller, map_layers
+from tests.marks import slow_except
 
 SIZES = {"vocabulary_size": 61, "num_heads": 2, "intermediate_dim": 24, "max_sequence_length": 16}
 TOLERANCE = 2e-5  # of a loss of about 20; measured: 2e-6
 FUNCTIONAL = torch.nn.functional
 LABELS = np.array([1, 0, 2, NO_LABEL])
+# of the loss on labels, of hidden states and of attention
+WEIGHTS = {
+    "outputs": (0.3, 0.0, 0.0),
+    "hidden states": (0.3, 0.7, 0.0),
+    "attention": (0.0, 0.0, 0.9),
+    "all": (0.4, 0.5, 0.6),
+}
 
 
 def make_classifier(perturb, num_layers, hidden_dim=16, **sizes):
@@ -75,9 +83,9 @@ def compute_in_torch(own, theirs, features, weights, temperature):
     return total + attention * (torch.stack(divergences).mean(0) * mask).sum() / mask.sum()
 
 
-@pytest.mark.parametrize("weights", [(0.3, 0.0, 0.0), (0.3, 0.7, 0.0), (0.0, 0.0, 0.9), (0.4, 0.5, 0.6)])
-def test_the_losses_equal_those_of_pytorch(weights, pair, features, torch_outputs):
-    label, hidden, attention = weights
+@pytest.mark.parametrize("compared", slow_except(WEIGHTS, quick=["outputs", "all"]))
+def test_the_losses_equal_those_of_pytorch(compared, pair, features, torch_outputs):
+    label, hidden, attention = weights = WEIGHTS[compared]
     distiller = Distiller(*pair, temperature=1.7, label_weight=label, hidden_weight=hidden, attention_weight=attention)
     distiller.compile("sgd")
     found = distiller.evaluate(features, LABELS, verbose=0, return_dict=True)["loss"]
