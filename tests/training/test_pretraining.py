@@ -17,6 +17,7 @@ from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.pretraining import build_model, run_pretraining
 from bert_keras.training.tracking.tensorboard_log import TensorBoardLog
 from bert_keras.training.tracking.training_log import TrainingLog
+from tests.marks import slow_except
 
 ENOUGH = {"budget__steps": 300, "batches__batch_size": 16, "model__intermediate_dim": 64}  # to learn
 EVALUATED = [0, 120, 240, 300]  # the steps at which `trained` was evaluated
@@ -172,7 +173,7 @@ def test_the_records_are_identified_by_their_manifest_as_stored(records, tiny_ru
     assert planned == [{"records folder 1": json.loads(text)}]
 
 
-@pytest.mark.parametrize("objective", ["bert", "electra"])
+@pytest.mark.parametrize("objective", slow_except(["bert", "electra"], quick=["electra"]))
 def test_the_output_bias_starts_at_the_token_frequencies(objective, records, tiny_run):
     folder, manifest = records
     run = tiny_run(manifest, budget__steps=1, model__output_bias="token_frequency", model__objective=objective)
