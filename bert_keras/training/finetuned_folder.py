@@ -143,7 +143,7 @@ def describe_epoch(tuned: FineTuned) -> str:
 def list_card_facts(settings: FineTuning, data: TrainingData) -> dict[str, object]:
     held_out = "" if data.held_out is None else f", {data.held_out.describe()}"
     adapter = {} if settings.lora_rank is None else {"LoRA": f"rank {settings.lora_rank}, alpha {settings.lora_alpha}"}
-    head = {} if settings.head_rate_factor == 1 else {"head rate factor": settings.head_rate_factor}
+    head = {} if settings.head_rate_factor == 1 else {"head rate factor": f"{settings.head_rate_factor:g}"}
     return {
         "task": data.task.name,
         "train": f"{len(data.train):,} examples",

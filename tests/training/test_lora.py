@@ -253,7 +253,7 @@ def test_the_command_prints_what_is_trained_and_writes_both_models(trained, tiny
     assert f"{num_trained:,} of {bk.load(out).count_params():,} parameters" in shown[0]
     card = (out / "README.md").read_text()
     assert "- LoRA: rank 2, alpha 4" in card
-    assert "- head rate factor: 10.0\n" in card
+    assert "- head rate factor: 10\n" in card
     again = bk.load(tiny_encoder, adapter=out / "adapter")
     for ours, theirs in zip(bk.load(out).weights, again.weights, strict=True):
         np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=0, atol=1e-6)

@@ -309,7 +309,7 @@ def test_reused_and_new_weights_are_listed(folder, options, parts, starts, recor
     assert resolve_start(start.run, read_checkpoint(starts / folder)) == start
 
 
-def test_what_a_recipe_changes_in_the_model_is_shown(records, tmp_path, monkeypatch, capfd):
+def test_missing_dropout_and_the_output_bias_are_shown(records, tmp_path, monkeypatch, capfd):
     def stop(*_, **__):
         raise ChecksPassedError
 
