@@ -155,6 +155,7 @@ def test_an_adapter_keeps_its_labels_and_its_kind_of_problem(tiny_encoder, tmp_p
     tuned = bk.finetune(tiny_encoder, tmp_path / "out", **options)
     merged = bk.load(tiny_encoder, adapter=tmp_path / "out/adapter")
     assert (merged.problem, merged.labels) == ("multi_label", tuned.model.labels) == ("multi_label", ("cat", "dog"))
+    assert "- head rate factor: 10\n" in (tmp_path / "out/README.md").read_text()
     listed = json.loads((tmp_path / "out/.bert_keras.json").read_text())["files"]
     assert "adapter/bert_keras.json" in listed
     assert "  bert_keras.json\n" in (tmp_path / "out/adapter/SHA256SUMS").read_text()

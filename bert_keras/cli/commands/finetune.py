@@ -211,7 +211,7 @@ def describe_training(settings: FineTuning, task: Task, strategy: tf.distribute.
         "epochs": f"{settings.num_epochs}{stopped}; {kept} is kept",
         "batches": training_options.format_batch(settings.batch_size, strategy, settings.accumulation_steps),
         "learning rate": f"{settings.learning_rate:g}, {settings.warmup_ratio:.0%} warm-up",
-        **{_to_words(name): value for name, value in unusual.items()},
+        **{_to_words(name): f"{value:g}" if isinstance(value, float) else value for name, value in unusual.items()},
         "seed": settings.seed,
     }
 
