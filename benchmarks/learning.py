@@ -1,12 +1,13 @@
 """Compare how much a masked LM learns in a given time with KerasHub and transformers: same records, masks and clock.
 
     python benchmarks/learning.py RECORDS --side ours --recipe fast --minutes 10 --out curves.jsonl
-    python benchmarks/learning.py RECORDS --side keras-hub --learning-rate 1e-3 --minutes 30 --out curves.jsonl
+    python benchmarks/learning.py RECORDS --side keras-hub --learning-rate 5e-4 --minutes 30 --out curves.jsonl
     python benchmarks/learning.py RECORDS --side transformers --minutes 30 --out curves.jsonl
     python benchmarks/learning.py RECORDS --draw curves.jsonl --picture curves.png
 
-RECORDS is a folder of `make-records --objective none`. Every side trains on the same batches and is scored on the same
-held-out records with the same masks, which takes no time of the budget; nor does counting tokens. The sides are
+RECORDS is a folder of `make-records --objective none`. Every side reads the same records, with its own batch size and
+masks, and is scored on the same held-out records with the same masks. Scoring takes no time of the budget, nor does
+counting tokens. The sides are
 
     ours            `bert-keras pretrain` with a recipe (default: none, AdamW), compiled by XLA
     keras-hub       KerasHub's BertMaskedLM with its defaults, AdamW, 6 % warm-up, linear decay, compiled by XLA
@@ -322,13 +323,12 @@ def draw(curves: pathlib.Path, picture: pathlib.Path) -> None:
         about = [point["side"], point["size"], point["recipe"], point["learning_rate"], *point["settings"]]
         name = " ".join(str(value) for value in about if value)
         runs[f"{name}, seed {point['seed']}, {point['budget_minutes']:g} min"].append(point)
-    figure, axes = plt.subplots(figsize=(8, 5))
+    figure, axes = plt.subplots(figsize=(9, 7), layout="constrained")
     for name, points in runs.items():
         axes.plot(*zip(*[(point["minutes"], point["held_out_loss"]) for point in points], strict=True), label=name)
     axes.set(xlabel="minutes of training, two cores", ylabel="held-out masked-LM loss", ylim=(None, 7))
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
-    figure.tight_layout()
+    figure.legend(fontsize=8, loc="outside lower center")
     figure.savefig(picture, dpi=120)
 
 

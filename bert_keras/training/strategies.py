@@ -71,7 +71,8 @@ def should_compile(jit_compile: bool | str, dtype_policy: str, processor: Proces
     XLA computes bfloat16 in float32 on a CPU, and TensorFlow's own kernels use the processor's bfloat16 instructions.
 
     Args:
-        jit_compile: `speed.jit_compile` of the run; "auto" is yes, except where the own kernels are faster.
+        jit_compile: `speed.jit_compile` of the run; "auto" is yes, except where TensorFlow's own kernels use bfloat16
+            instructions and XLA does not.
         dtype_policy: `model.dtype_policy` of the run.
         processor: default: that of this machine.
 

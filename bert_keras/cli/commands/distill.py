@@ -1,4 +1,4 @@
-"""Train a small student on the answers of a fine-tuned teacher.
+"""Train a small student on the outputs of a fine-tuned teacher.
 
 The student has some of the teacher's layers (--layers), or is a new encoder that starts from the teacher's embeddings,
 or a checkpoint (--student). It learns the teacher's outputs, and the labels of --train as far as there are any. Its

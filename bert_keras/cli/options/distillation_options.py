@@ -26,7 +26,12 @@ _STUDENT = (
     ),
     ("--hidden-dim", "hidden_dim", positive_integer, "width of a new encoder (default: that of the preset)"),
     ("--num-heads", "num_heads", positive_integer, "attention heads of a new encoder (default: those of the preset)"),
-    ("--intermediate-dim", "intermediate_dim", positive_integer, "feed-forward width of a new encoder"),
+    (
+        "--intermediate-dim",
+        "intermediate_dim",
+        positive_integer,
+        "feed-forward width of a new encoder (default: in the preset's proportion to the width)",
+    ),
 )
 _LOSSES = (
     ("--temperature", "temperature", positive_number, "divides the logits of classes"),

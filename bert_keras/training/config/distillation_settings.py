@@ -24,15 +24,19 @@ class Distillation(FineTuning):
     Args:
         student: a preset of `BertConfig`, for a new encoder of that size, or a checkpoint folder with the vocabulary of
             the teacher. None: the teacher with fewer layers.
-        num_layers: number of layers; without `student` that many of the teacher's, evenly spaced.
-        hidden_dim, num_heads, intermediate_dim: other sizes than those of the preset.
-        trim_vocabulary: keep only the tokens that the training texts use, and all single characters of ASCII.
-        temperature: divides the logits of classes, of teacher and student.
-        label_weight: weight of the loss on labels; that on the teacher's outputs has the rest, up to 1.
+        num_layers: number of layers; without `student` that many of the teacher's, evenly spaced; one is the first.
+        hidden_dim, num_heads, intermediate_dim: sizes of a new encoder. Default: those of the preset;
+            `intermediate_dim` keeps the preset's ratio to `hidden_dim`.
+        trim_vocabulary: keep only the special tokens, those that the training texts use, and all single characters of
+            ASCII.
+        temperature: divides the logits of both models before the softmax or sigmoid; not used for numbers and vectors.
+        label_weight: weight of the loss on labels, 0 to 1; that on the teacher's outputs is 1 - `label_weight`.
         hidden_weight: weight of the mean squared difference of hidden states.
         attention_weight: weight of the divergence of attention probabilities; needs the teacher's number of heads.
         num_epochs, learning_rate: as in `FineTuning`; the defaults are for small students.
         head_rate_factor: as in `FineTuning`; the default is 1, because the head can be that of the teacher.
+
+    `lora_rank` is refused: all weights of a student are trained.
 
     Raises:
         InputError: settings are out of range or do not fit together.

@@ -1,4 +1,4 @@
-"""`bk.distill`: train a small student on the answers of a fine-tuned teacher, and write a checkpoint folder."""
+"""`bk.distill`: train a small student on the outputs of a fine-tuned teacher, and write a checkpoint folder."""
 
 import dataclasses
 import os
@@ -63,18 +63,18 @@ def distill(
     spell: Spell = spell_argument,
     **settings: object,
 ) -> Distilled:
-    """Train a small student on the answers of a fine-tuned teacher, as `bert-keras distill` does.
+    """Train a small student on the outputs of a fine-tuned teacher, as `bert-keras distill` does.
 
     Args:
-        teacher: any folder that `load` reads with the head of a task and a vocabulary, of `finetune` for example. Its
-            task, labels and lengths are those of the student.
+        teacher: any folder that `load` reads, with a task head and a vocabulary, such as one of `finetune`. The student
+            has its task, labels and lengths.
         out: checkpoint folder to write, with `distillation.toml`, `metrics.json`, `training_log.jsonl` and a model
             card; None = the student is only returned.
         train: labelled examples, in the forms of `finetune`; or `DistillationData`. May be left out with `unlabelled`.
-        dev: held-out examples, in the same forms. Default: a share of `train`. Without labels for them, an embedder is
-            compared with its teacher on a share of `unlabelled`; other tasks need `dev` or `train`.
+        dev: held-out examples with labels, in the same forms. Default: a share of `train`. With neither, an embedder is
+            compared with its teacher on a share of `unlabelled`; other tasks are refused.
         unlabelled: examples without labels: a path, or a list of texts, of pairs (tuples), or of lists of words.
-        dev_share: fraction that is held out without `dev`.
+        dev_share: fraction of `train`, or of an embedder's `unlabelled`, that is held out without `dev`.
         on_error: "stop" at bad examples with an error that lists the first ones, or "skip" them.
         overwrite: replace `out` if `distill` wrote it, and remove the backups of its training unless `resume` is set.
         backup_every, resume, allow_changes, callbacks, listeners, tensorboard, verbose, strategy: as in `finetune`.
@@ -84,13 +84,13 @@ def distill(
             `FileOptions` (`text_column`, ...), `max_sequence_length` and `window_overlap`.
 
     Returns:
-        What `finetune` returns for the student, `teacher_scores` on the same held-out examples, `teacher_size` and
-        `ratio`.
+        What `finetune` returns, for the student; with `teacher_scores` on the same held-out examples, `teacher_size`
+        (parameters) and `ratio` (the student's main score divided by the teacher's).
 
     Raises:
-        InputError: the teacher has no task, the student does not fit to it, data, settings or folders cannot be used,
-            or the loss became infinite or NaN. If `out` cannot be written after the training, the message says where
-            the model is.
+        InputError: the teacher has no task, the student does not fit the teacher, data, settings or folders cannot be
+            used, or the loss became infinite or NaN. If `out` cannot be written after the training, the message says
+            where the model is.
         InterruptedTrainingError: SIGTERM arrived, and the state was written.
 
     Example:

@@ -1,4 +1,4 @@
-"""`BertMuon`: Muon for the matrices of the transformer blocks, AdamW for everything else."""
+"""`BertMuon`: Muon for matrices except embedding tables and output layers, AdamW for everything else."""
 
 from collections.abc import Sequence
 
