@@ -26,7 +26,7 @@ from tests.training.distilling.distill_tiny import FAST, LOSSES, MAKERS, Losses,
 from tests.training.finetune_tiny import TASKS, TEXTS, digest
 from tests.training.processes import finish, start
 
-ALL_TASKS = slow_except(TASKS, quick=["classify", "tag"])
+ALL_TASKS = slow_except(TASKS, quick=["tag"])
 
 
 @pytest.fixture(scope="module")
