@@ -17,12 +17,11 @@ import itertools
 import json
 import os
 import pathlib
-import subprocess
-import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from finetuning import ROWS, read_row
+from result_lines import read_results, run_and_append
 
 KEYS = ("row", "seed", "epochs", "lora_rank", "head_rate_factor", "num_train")
 
@@ -47,7 +46,7 @@ def main() -> None:
         if arguments.child:
             print(json.dumps({**run, **train(arguments, run)}))
         elif not is_done(arguments.out, run):
-            run_child(arguments, run)
+            run_and_append(__file__, make_options(arguments, run), arguments.out)
     if not arguments.child:
         print(arguments.out.read_text(encoding="utf-8"), end="")
 
@@ -72,20 +71,16 @@ def train(arguments: argparse.Namespace, run: dict) -> dict:
     return {"learning_rate": settings.learning_rate, "score": tuned.scores[task.main_score], "score_of_epochs": epochs}
 
 
-def is_done(path: pathlib.Path, run: dict) -> bool:
+def is_done(out: pathlib.Path, run: dict) -> bool:
     """Return whether the file has the result of a run."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return any(all(result[key] == run[key] for key in KEYS) for result in map(json.loads, lines))
+    return any(all(result[key] == run[key] for key in KEYS) for result in read_results(out))
 
 
-def run_child(arguments: argparse.Namespace, run: dict) -> None:
-    """Run one training in a child process and append its result to the file."""
+def make_options(arguments: argparse.Namespace, run: dict) -> list:
+    """Return the command line of one training."""
     flags = ("--rows", "--seeds", "--epochs", "--lora-ranks", "--head-rate-factors", "--num-train")
-    options = [word for pair in zip(flags, (run[key] for key in KEYS), strict=True) for word in map(str, pair)]
-    command = [sys.executable, __file__, str(arguments.checkpoint), str(arguments.data), str(arguments.out), "--child"]
-    done = subprocess.run([*command, *options], stdout=subprocess.PIPE, text=True, check=True)
-    with open(arguments.out, "a", encoding="utf-8") as file:
-        file.write(done.stdout.splitlines()[-1] + "\n")
+    options = itertools.chain.from_iterable(zip(flags, (run[key] for key in KEYS), strict=True))
+    return [arguments.checkpoint, arguments.data, arguments.out, "--child", *options]
 
 
 if __name__ == "__main__":

@@ -22,11 +22,11 @@ import pathlib
 import random
 import re
 import statistics
-import subprocess
-import sys
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from result_lines import read_results, run_and_append
 
 TEXTS_PER_SOURCE = 5000
 SPEED_SHAPES, SPEED_TURNS = ((1, 16), (1, 64), (32, 32)), 41
@@ -83,30 +83,14 @@ def main() -> None:
         return
     arguments.out.mkdir(parents=True, exist_ok=True)
     make_teacher(arguments)
-    results = read_results(arguments.out / "results.jsonl")
+    out = arguments.out / "results.jsonl"
+    results = {(result["row"], result["seed"]): result for result in read_results(out)}
+    folders = (arguments.checkpoint, arguments.data, arguments.out)
     for name in arguments.rows:
         for seed in range(arguments.seeds):
             if (name, seed) not in results:
-                results[name, seed] = run_child(arguments, name, seed)
+                results[name, seed] = run_and_append(__file__, [*folders, "--train", name, seed], out)
     print_table(results, arguments.rows)
-
-
-def read_results(path: pathlib.Path) -> dict:
-    """Read the results of earlier runs."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return {(result["row"], result["seed"]): result for result in map(json.loads, lines)}
-
-
-def run_child(arguments: argparse.Namespace, name: str, seed: int) -> dict:
-    """Run one training in a child process and append its result to the file."""
-    folders = [str(path) for path in (arguments.checkpoint, arguments.data, arguments.out)]
-    command = [sys.executable, __file__, *folders, "--train", name, str(seed)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    line = done.stdout.splitlines()[-1]
-    with open(arguments.out / "results.jsonl", "a", encoding="utf-8") as file:
-        file.write(line + "\n")
-    print(line, file=sys.stderr, flush=True)
-    return json.loads(line)
 
 
 def make_teacher(arguments: argparse.Namespace) -> None:

@@ -19,20 +19,17 @@ import json
 import os
 import pathlib
 import statistics
-import subprocess
-import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from finetuning import ROWS as FINETUNING_ROWS
 from finetuning import Row, read_row
+from result_lines import read_results, run_and_append
 
 ROWS = {
     "sst2": dataclasses.replace(FINETUNING_ROWS["sst2"], num_train=10_000, epochs=3),
     "banking77": dataclasses.replace(FINETUNING_ROWS["banking77"], num_train=10_003, epochs=8),
 }
-
-
 KEYS = ("row", "num_train", "epochs", "learning_rate", "model", "seed")
 
 
@@ -53,12 +50,15 @@ def main() -> None:
     if arguments.child:
         print(json.dumps(train(arguments, *next(runs))))
         return
-    results = read_results(arguments.out)
+    results = read_accuracies(arguments.out)
     for name, rate, model, seed in sorted(runs, key=lambda run: run[3]):
         row = resize_row(arguments, name)
         if (name, row.num_train, row.epochs, rate, model.name, seed) not in results:
-            run_child(arguments, row, name, rate, model, seed)
-    print_table(read_results(arguments.out))
+            options = ["--rows", name, "--seeds", seed, "--learning-rates", rate]
+            options += ["--num-train", row.num_train, "--epochs", row.epochs]
+            options = [arguments.data, arguments.out, model, "--child", *options]
+            run_and_append(__file__, options, arguments.out)
+    print_table(read_accuracies(arguments.out))
 
 
 def resize_row(arguments: argparse.Namespace, name: str) -> Row:
@@ -82,22 +82,9 @@ def train(arguments: argparse.Namespace, name: str, rate: float, model: pathlib.
     return {**about, "model": model.name, "seed": seed, "accuracy": score}
 
 
-def run_child(arguments: argparse.Namespace, row: Row, name: str, rate: float, model: pathlib.Path, seed: int) -> None:
-    """Run one training in a child process and append its result to the file."""
-    command = [sys.executable, __file__, str(arguments.data), str(arguments.out), str(model), "--child"]
-    command += ["--rows", name, "--seeds", str(seed), "--learning-rates", str(rate)]
-    command += ["--num-train", str(row.num_train), "--epochs", str(row.epochs)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    line = done.stdout.splitlines()[-1]
-    with open(arguments.out, "a", encoding="utf-8") as file:
-        file.write(line + "\n")
-    print(line, file=sys.stderr, flush=True)
-
-
-def read_results(path: pathlib.Path) -> dict[tuple, float]:
+def read_accuracies(path: pathlib.Path) -> dict[tuple, float]:
     """Read the accuracies of earlier runs."""
-    results = map(json.loads, path.read_text(encoding="utf-8").splitlines() if path.exists() else [])
-    return {tuple(run[key] for key in KEYS): run["accuracy"] for run in results}
+    return {tuple(run[key] for key in KEYS): run["accuracy"] for run in read_results(path)}
 
 
 def print_table(results: dict[tuple, float]) -> None:

@@ -19,8 +19,6 @@ import json
 import os
 import pathlib
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 
@@ -105,30 +103,17 @@ def main() -> None:
         result = TRAIN[side](arguments, ROWS[name], int(seed))
         print(json.dumps({"row": name, "side": side, "seed": int(seed), **result}))
         return
-    results = read_results(arguments.out)
+    from result_lines import read_results, run_and_append  # here, because tests import this file
+
+    results = {tuple(result[key] for key in ("row", "side", "seed")): result for result in read_results(arguments.out)}
+    folders = (arguments.checkpoint, arguments.data)
     for name in arguments.rows:
         for seed in range(arguments.seeds or ROWS[name].seeds):
             for side in arguments.sides:
                 if (name, side, seed) not in results:
-                    results[name, side, seed] = run_child(arguments, name, side, seed)
+                    options = [*folders, "--train", name, side, seed]
+                    results[name, side, seed] = run_and_append(__file__, options, arguments.out)
     print_table(results, arguments.rows, arguments.sides)
-
-
-def read_results(path: pathlib.Path) -> dict:
-    """Read the results of earlier runs."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return {(result["row"], result["side"], result["seed"]): result for result in map(json.loads, lines)}
-
-
-def run_child(arguments: argparse.Namespace, *training) -> dict:
-    """Run one training in a child process and append its result to the file."""
-    command = [sys.executable, __file__, str(arguments.checkpoint), str(arguments.data), "--train", *map(str, training)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    line = done.stdout.splitlines()[-1]
-    with open(arguments.out, "a", encoding="utf-8") as file:
-        file.write(line + "\n")
-    print(line, file=sys.stderr, flush=True)
-    return json.loads(line)
 
 
 def read_row(arguments: argparse.Namespace, row: Row) -> tuple:

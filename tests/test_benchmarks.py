@@ -12,6 +12,7 @@ from benchmarks.finetuning import ROWS
 from benchmarks.inference_artifacts import read_column
 from benchmarks.inference_peers import encode_sorted
 from benchmarks.pretraining_step import make_transformers_config
+from benchmarks.result_lines import read_results, run_and_append
 
 
 def test_a_row_of_the_finetuning_benchmark_starts_with_its_predecessors():
@@ -54,6 +55,17 @@ def test_sides_follow_the_files_of_a_folder(tmp_path):
     assert "openvino model_int8.xml f32" in ids
     assert not [side for side in ids if "onnxruntime model_int8.xml" in side or ".bin" in side]
     assert inference.choose(ids, ["bf16"]) == ["onnxruntime model.onnx", "openvino model.onnx bf16"]
+
+
+def test_the_last_line_of_each_run_is_appended_and_a_failed_run_leaves_the_file(tmp_path):
+    script, results = tmp_path / "script.py", tmp_path / "results.jsonl"
+    assert read_results(results) == []
+    script.write_text("import sys; print('log'); print('{\"seed\": %d}' % (6 / int(sys.argv[1])))")
+    assert run_and_append(str(script), [3], results) == {"seed": 2}
+    with pytest.raises(subprocess.CalledProcessError):
+        run_and_append(str(script), [0], results)
+    run_and_append(str(script), [2], results)
+    assert read_results(results) == [{"seed": 2}, {"seed": 3}]
 
 
 def test_tables_are_read_with_their_quotes(tmp_path):
