@@ -113,8 +113,9 @@ class Curve:
         return self.clock() - self.begin
 
     def start(self) -> None:
-        """Start the clock."""
-        self.begin = self.clock()
+        """Start the clock; the second phase of a training does not start it again."""
+        if self.begin is None:
+            self.begin = self.clock()
 
     def step(self, score: Callable[[], dict], *, is_last: bool = False) -> None:
         """Count a step, and score the model if it is time."""
