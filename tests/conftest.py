@@ -107,6 +107,20 @@ def _return_freed_memory() -> None:
 
 
 @pytest.fixture
+def untraced(monkeypatch):
+    """Run the steps of all trainings eagerly: tracing the functions of a model takes longer than a few steps."""
+    from bert_keras.training import finetuning, pretraining
+    from bert_keras.training.fitting import fit_phases
+
+    def fit(model, *arguments, **options):
+        model.run_eagerly = True
+        return fit_phases(model, *arguments, **options)
+
+    for module in (finetuning, pretraining):
+        monkeypatch.setattr(module, "fit_phases", fit)
+
+
+@pytest.fixture
 def fake_figures(monkeypatch):
     """Figure files contain only the name of their format, because drawing one takes a second."""
     monkeypatch.setattr("bert_keras.figures.render_figure", lambda figure, ending: ending.encode())

@@ -5,8 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 import sklearn.decomposition
-import torch
-import transformers
 
 import bert_keras as bk
 from bert_keras.checkpoints.building import build_head, build_model
@@ -30,6 +28,9 @@ def teacher(perturb, tmp_path_factory):
 
 
 def test_a_cut_model_equals_transformers_with_the_same_layers(teacher):
+    import torch
+    import transformers
+
     layers = choose_layers(3, 5)
     assert layers == [0, 2, 4]
     ours = build_model(cut_layers(teacher, layers))

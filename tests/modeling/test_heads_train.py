@@ -1,6 +1,7 @@
 """Every head overfits a tiny batch, and its loss matches its formula."""
 
 import functools
+import itertools
 import math
 
 import numpy as np
@@ -356,8 +357,19 @@ def test_sample_weight_is_rejected_where_masked_positions_have_weights(kind, tas
         model.fit(x, y, sample_weight=np.ones(3), verbose=0)
 
 
-@pytest.mark.parametrize("kind", ["masked_lm", "classifier", "classifier_without_pooler", "token_classifier"])
-@pytest.mark.parametrize("option", ["", "unpad", "gradient_checkpointing"])
+WITHOUT_DROPOUT = itertools.product(
+    ["masked_lm", "classifier", "classifier_without_pooler", "token_classifier"],
+    ["", "unpad", "gradient_checkpointing"],
+)
+QUICK_WITHOUT_DROPOUT = [
+    ("masked_lm", ""),
+    ("classifier", "unpad"),
+    ("classifier_without_pooler", "gradient_checkpointing"),
+    ("token_classifier", "unpad"),
+]
+
+
+@pytest.mark.parametrize(("kind", "option"), slow_except(WITHOUT_DROPOUT, quick=QUICK_WITHOUT_DROPOUT))
 def test_training_without_dropout_computes_what_inference_computes(kind, option, make_model, make_batch):
     model = make_model(kind, hidden_dropout_rate=0.1, attention_dropout_rate=0.1)
     x = make_batch("token_ids", "padding_mask", *(["mask_positions"] if kind == "masked_lm" else []))

@@ -9,7 +9,6 @@ from bert_keras.pipelines.records import write_records
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.sources import infer_settings
-from bert_keras.training.fitting import fit_phases
 from tests.training.processes import start_two_workers
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat".split()
@@ -60,17 +59,6 @@ def tiny_run():
         return Pretraining.resolve(overrides=TINY | named, defaults=infer_settings(manifests))
 
     return make
-
-
-@pytest.fixture
-def untraced_pretraining(monkeypatch):
-    """Run the steps of a pretraining eagerly: tracing the functions of a model takes longer than a few steps."""
-
-    def fit(model, *arguments, **options):
-        model.run_eagerly = True
-        return fit_phases(model, *arguments, **options)
-
-    monkeypatch.setattr("bert_keras.training.pretraining.fit_phases", fit)
 
 
 @pytest.fixture

@@ -106,7 +106,11 @@ def tuned(name: str, checkpoint: pathlib.Path, settings: FineTuning | None = Non
 def make_report(name: str, checkpoint: pathlib.Path, settings: FineTuning | None = None, **options) -> dict:
     """Fine-tune, and return the result in values for JSON."""
     losses = Losses()
-    done = tuned(name, checkpoint, settings, callbacks=[losses], **options)
+    return describe(tuned(name, checkpoint, settings, callbacks=[losses], **options), losses)
+
+
+def describe(done: FineTuned, losses: Losses) -> dict:
+    """Return the report of a fine-tuning."""
     lines = [json.loads(line) for line in done.log.splitlines()]
     return {
         "losses": losses.values,

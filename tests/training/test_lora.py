@@ -1,7 +1,6 @@
 """Fine-tuning with LoRA trains the adapters and the head alone, and returns a model with the adapters merged."""
 
 import dataclasses
-import functools
 import json
 
 import keras
@@ -21,7 +20,7 @@ from bert_keras.training.methods.adapter_training import AdapterTraining
 from bert_keras.training.methods.label_training import LabelTraining
 from bert_keras.training.optimizers.layer_decay import compute_rate_factors
 from tests.marks import slow, slow_except
-from tests.training.finetune_tiny import LORA, TASKS, TEXTS, digest, make_report, tuned
+from tests.training.finetune_tiny import LORA, TASKS, TEXTS, Losses, describe, digest, make_report, tuned
 from tests.training.processes import finish, start
 
 RANK = LORA.lora_rank
@@ -30,22 +29,23 @@ HEADS = {"classify": "classifier", "tag": "classifier", "answer": "span", "embed
 
 
 @pytest.fixture(scope="module")
-def classified(tiny_encoder, tmp_path_factory):
-    """A classification with LoRA, and the folder with its backups."""
-    folder = tmp_path_factory.mktemp("kept") / "backups"
-    backup = BackupOptions(BackupFolder(folder, num_kept=99), every_steps=6)
-    return make_report("classify", tiny_encoder, LORA, backup=backup), folder
+def backups(tmp_path_factory):
+    """The folder with the backups of `classified`."""
+    return tmp_path_factory.mktemp("kept") / "backups"
 
 
 @pytest.fixture(scope="module")
-def tuned_once(tiny_encoder):
-    """Function that returns the fine-tuned model of a task; it is trained the first time."""
-    return functools.cache(lambda name: tuned(name, tiny_encoder, LORA))
+def classified(tiny_encoder, backups):
+    """A classification with LoRA: the model, and its report."""
+    losses = Losses()
+    backup = BackupOptions(BackupFolder(backups, num_kept=99), every_steps=6)
+    done = tuned("classify", tiny_encoder, LORA, backup=backup, callbacks=[losses])
+    return done, describe(done, losses)
 
 
-@pytest.mark.parametrize("name", slow_except(TASKS, quick=["classify", "embed"]))
-def test_only_kernels_change_and_only_by_matrices_of_the_rank(name, tiny_encoder, tuned_once):
-    done = tuned_once(name)
+@pytest.mark.parametrize("name", slow_except(TASKS, quick=["classify"]))
+def test_only_kernels_change_and_only_by_matrices_of_the_rank(name, tiny_encoder, classified):
+    done = classified[0] if name == "classify" else tuned(name, tiny_encoder, LORA)
     before = {weight.path.partition("/")[2]: weight.numpy() for weight in bk.load(tiny_encoder).weights}
     after = {weight.path.partition("/")[2]: weight.numpy() for weight in done.model.encoder.weights}
     changed = {path for path in after if path in before and not np.array_equal(before[path], after[path])}
@@ -60,30 +60,31 @@ def test_only_kernels_change_and_only_by_matrices_of_the_rank(name, tiny_encoder
     assert {path.split(".")[0] for path in done.adapter.trained if "pooler" not in path} <= {HEADS[name]}
 
 
-def test_the_scores_are_those_of_the_merged_model(tuned_once):
-    done = tuned_once("classify")
+def test_the_scores_are_those_of_the_merged_model(classified):
+    done, _ = classified
     for name, score in done.epochs[done.best].items():
         assert done.scores[name] == pytest.approx(score, abs=1e-5)
 
 
 def test_lora_learns(classified):
-    report, _ = classified
+    _, report = classified
     assert report["losses"][-1] < 0.9 * report["losses"][0]
 
 
-def test_a_resumed_training_ends_with_the_same_bits(classified, tiny_encoder):
-    report, folder = classified
-    backups = BackupFolder(folder)
-    assert backups.steps() == [6, 12]
-    again = make_report("classify", tiny_encoder, LORA, backup=BackupOptions(backups, resume=True))
+def test_a_resumed_training_ends_with_the_same_bits(classified, backups, tiny_encoder):
+    _, report = classified
+    kept = BackupFolder(backups)
+    assert kept.steps() == [6, 12]
+    again = make_report("classify", tiny_encoder, LORA, backup=BackupOptions(kept, resume=True))
     assert again["losses"] == report["losses"][-len(again["losses"]) :]
     assert len(again["losses"]) < len(report["losses"])
     for name in ("weights", "scores", "epochs", "best"):
         assert again[name] == report[name], name
 
 
-def test_another_rank_does_not_resume_a_backup(classified, tiny_encoder):
-    backup = BackupOptions(BackupFolder(classified[1]), resume=True)
+@pytest.mark.usefixtures("classified")
+def test_another_rank_does_not_resume_a_backup(backups, tiny_encoder):
+    backup = BackupOptions(BackupFolder(backups), resume=True)
     with pytest.raises(InputError, match="lora_rank was 2 and is 3"):
         make_report("classify", tiny_encoder, dataclasses.replace(LORA, lora_rank=3), backup=backup)
 
@@ -94,14 +95,14 @@ SPARING = {"accumulation_steps": 2}, {"gradient_checkpointing": True}
 @pytest.mark.parametrize("changes", slow(*SPARING))
 def test_options_that_save_memory_change_nothing(changes, classified, tiny_encoder):
     report = make_report("classify", tiny_encoder, dataclasses.replace(LORA, **changes))
-    assert report["losses"] == pytest.approx(classified[0]["losses"], abs=TOLERANCE)
+    assert report["losses"] == pytest.approx(classified[1]["losses"], abs=TOLERANCE)
 
 
 @pytest.mark.slow
 def test_two_devices_train_as_one(classified, tiny_encoder, tmp_path):
     report = finish(start("finetune_tiny.py", tiny_encoder, tmp_path / "out", "lora:2"), tmp_path / "out")["lora"]
-    assert report["losses"] == pytest.approx(classified[0]["losses"], abs=TOLERANCE)
-    assert report["scores"] == pytest.approx(classified[0]["scores"], abs=1e-5)
+    assert report["losses"] == pytest.approx(classified[1]["losses"], abs=TOLERANCE)
+    assert report["scores"] == pytest.approx(classified[1]["scores"], abs=1e-5)
 
 
 @pytest.mark.slow
@@ -149,7 +150,7 @@ def test_the_merged_model_has_the_frozen_blocks_of_a_run_without_adapters(make_e
     assert len(merged.trainable_weights) < len(merged.weights)
 
 
-def test_an_adapter_keeps_its_labels_and_its_kind_of_problem(tiny_encoder, tmp_path):
+def test_an_adapter_keeps_its_labels_and_its_kind_of_problem(tiny_encoder, tmp_path, untraced):
     rows = [{"text": text, "labels": [name for name in ("cat", "dog") if name in text]} for text in example_texts()]
     options = {"train": rows, "problem": "multi_label", "lora_rank": 2, "num_epochs": 1}
     tuned = bk.finetune(tiny_encoder, tmp_path / "out", **options)
@@ -238,7 +239,7 @@ def example_texts() -> list[str]:
     return [example.text for example in TASKS["classify"]()[1]]
 
 
-def test_the_command_prints_what_is_trained_and_writes_both_models(trained, tiny_encoder, capsys):
+def test_the_command_prints_what_is_trained_and_writes_both_models(trained, tiny_encoder, capsys, untraced):
     out, options = trained
     assert main(options) == 0
     printed = capsys.readouterr()

@@ -13,7 +13,7 @@ from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.pretraining import build_model, run_pretraining
 
 
-def test_electra_trains_on_packed_records(make_records_folder, tiny_run, untraced_pretraining):
+def test_electra_trains_on_packed_records(make_records_folder, tiny_run, untraced):
     folder, manifest = make_records_folder(sentence_objective="nsp", packed=True)
     run = tiny_run(manifest, model__objective="electra", budget__steps=2)
     assert_trained(run_pretraining(run, [folder]), "electra", bk.ElectraPretrainer)

@@ -174,7 +174,7 @@ def test_the_records_are_identified_by_their_manifest_as_stored(records, tiny_ru
 
 
 @pytest.mark.parametrize("objective", slow_except(["bert", "electra"], quick=["electra"]))
-def test_the_output_bias_starts_at_the_token_frequencies(objective, records, tiny_run):
+def test_the_output_bias_starts_at_the_token_frequencies(objective, records, tiny_run, untraced):
     folder, manifest = records
     run = tiny_run(manifest, budget__steps=1, model__output_bias="token_frequency", model__objective=objective)
     run = dataclasses.replace(run, optimizer=dataclasses.replace(run.optimizer, learning_rate=1e-12))

@@ -50,7 +50,7 @@ def test_without_a_folder_a_training_has_no_backups(records, tmp_path, monkeypat
     assert not list(tmp_path.iterdir())
 
 
-def test_an_interrupted_training_is_resumed_or_overwritten_but_not_forgotten(records, tmp_path, untraced_pretraining):
+def test_an_interrupted_training_is_resumed_or_overwritten_but_not_forgotten(records, tmp_path, untraced):
     class Crash(StopAfter):
         def on_train_batch_end(self, batch, logs=None):
             if self.count(batch) >= 5:

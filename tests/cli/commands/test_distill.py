@@ -4,7 +4,6 @@ import json
 import re
 
 import pytest
-import transformers
 
 import bert_keras as bk
 from bert_keras.cli.main import main
@@ -21,7 +20,9 @@ FAST = ["--epochs", "1", "--batch-size", "8"]
 
 
 @pytest.mark.parametrize("task", slow_except(AUTO_CLASSES, quick=["classify"]))
-def test_the_folder_opens_everywhere_and_its_settings_repeat_the_run(task, untrained, tmp_path, capsys):
+def test_the_folder_opens_everywhere_and_its_settings_repeat_the_run(task, untrained, tmp_path, capsys, untraced):
+    import transformers
+
     teacher, train, dev = untrained(task)
     files = ["--train", str(train), "--dev", str(dev)]
     status = main(["distill", str(teacher), str(tmp_path / "out"), *files, "--layers", "1", *FAST, "--json"])
@@ -45,7 +46,7 @@ def test_the_folder_opens_everywhere_and_its_settings_repeat_the_run(task, untra
     assert weights[0] == weights[1]
 
 
-def test_unlabelled_texts_are_read_from_a_file(untrained, tmp_path, capsys):
+def test_unlabelled_texts_are_read_from_a_file(untrained, tmp_path, capsys, untraced):
     teacher, _, dev = untrained("classify")
     texts = tmp_path / "texts.txt"
     texts.write_text("the red mat\nevery cat ran\n" * 8)

@@ -216,7 +216,7 @@ def test_result_lists_the_main_scores_and_the_epoch(workplace, capsys):
     assert json.loads((workplace / "out/config.json").read_text())["bert_keras"]["task"]["class_weights"] == "balanced"
 
 
-def test_fine_tuning_resumes_only_with_the_same_settings(workplace, monkeypatch, capsys):
+def test_fine_tuning_resumes_only_with_the_same_settings(workplace, monkeypatch, capsys, untraced):
     """Also tests the result that is printed without `--json`."""
     import bert_keras.checkpoints.saving as folder
 

@@ -11,7 +11,7 @@ from bert_keras.errors import InputError
 from tests.code_blocks import read_blocks
 
 
-def test_docs_example_has_the_scores_of_the_commands(shallow_checkpoint, tmp_path, monkeypatch, capsys):
+def test_docs_example_has_the_scores_of_the_commands(shallow_checkpoint, tmp_path, monkeypatch, capsys, untraced):
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo/pretrained").symlink_to(shallow_checkpoint)
     monkeypatch.chdir(tmp_path)

@@ -31,20 +31,6 @@ def workplace(shallow_checkpoint, tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture
-def untraced(monkeypatch):
-    """Run the steps of a fine-tuning eagerly: tracing the functions of a model takes longer than a few steps."""
-    from bert_keras.training import finetuning
-
-    fit_phases = finetuning.fit_phases
-
-    def fit(model, *arguments, **options):
-        model.run_eagerly = True
-        return fit_phases(model, *arguments, **options)
-
-    monkeypatch.setattr(finetuning, "fit_phases", fit)
-
-
 def command(*more):
     files = ["--train", "train.csv", "--dev", "dev.csv"]
     return ["finetune", "shallow", "out", *files, "--epochs", "2", *map(str, more)]

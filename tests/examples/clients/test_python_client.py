@@ -34,7 +34,7 @@ from .token_checks import check_tokens, pack_texts, write_tokenizer_folder
 FILE = FILES["tflite"]
 _SLICE = 1 << 16  # scalar values whose letters fit into the stand-ins of one vocabulary
 QUICK_TOKENIZERS = ("uncased", "special tokens")
-QUICK_KINDS = ("windowed_classifier", "multi_label", "token_classifier", "null_answerer", "embedder")
+QUICK_KINDS = ("windowed_classifier", "token_classifier", "null_answerer")
 
 # ---------------------------------------------------------------------------------------------------------- tokenizer
 

@@ -3,8 +3,6 @@
 import keras
 import numpy as np
 import pytest
-import torch
-import transformers
 
 import bert_keras as bk
 from bert_keras.errors import InputError
@@ -13,7 +11,6 @@ from tests.marks import slow_except
 
 SIZES = {"vocabulary_size": 61, "num_heads": 2, "intermediate_dim": 24, "max_sequence_length": 16}
 TOLERANCE = 2e-5  # of a loss of about 20; measured: 2e-6
-FUNCTIONAL = torch.nn.functional
 LABELS = np.array([1, 0, 2, NO_LABEL])
 # of the loss on labels, of hidden states and of attention
 WEIGHTS = {
@@ -47,6 +44,9 @@ def pair(perturb):
 @pytest.fixture(scope="module")
 def torch_outputs(pair, features, tmp_path_factory):
     """The outputs of student and teacher in transformers."""
+    import torch
+    import transformers
+
     outputs = []
     for number, model in enumerate(pair):
         folder = tmp_path_factory.mktemp("torch") / str(number)
@@ -60,15 +60,17 @@ def torch_outputs(pair, features, tmp_path_factory):
 
 def compute_in_torch(own, theirs, features, weights, temperature):
     """The weighted sum of the four losses, from the outputs of transformers."""
+    import torch
+
     label, hidden, attention = weights
     mask = torch.tensor(features["padding_mask"]).float()
-    soft = FUNCTIONAL.kl_div(
+    soft = torch.nn.functional.kl_div(
         torch.log_softmax(own.logits / temperature, -1),
         torch.softmax(theirs.logits / temperature, -1),
         reduction="batchmean",
     )
     total = (1 - label) * soft * temperature**2
-    total += label * FUNCTIONAL.cross_entropy(own.logits[:3], torch.tensor(LABELS[:3]))
+    total += label * torch.nn.functional.cross_entropy(own.logits[:3], torch.tensor(LABELS[:3]))
     squares = [
         (own.hidden_states[layer] - theirs.hidden_states[other]).pow(2).mean(-1)
         for layer, other in ((0, 0), (1, 2), (2, 4))
@@ -87,7 +89,7 @@ def compute_in_torch(own, theirs, features, weights, temperature):
 def test_the_losses_equal_those_of_pytorch(compared, pair, features, torch_outputs):
     label, hidden, attention = weights = WEIGHTS[compared]
     distiller = Distiller(*pair, temperature=1.7, label_weight=label, hidden_weight=hidden, attention_weight=attention)
-    distiller.compile("sgd")
+    distiller.compile("sgd", run_eagerly=True)
     found = distiller.evaluate(features, LABELS, verbose=0, return_dict=True)["loss"]
     assert found == pytest.approx(float(compute_in_torch(*torch_outputs, features, weights, 1.7)), abs=TOLERANCE)
 
@@ -98,7 +100,7 @@ def test_outputs_given_with_the_labels_equal_those_of_the_teacher(pair, features
     given = Distiller(student, None)
     labels = {"labels": LABELS, "teacher_logits": np.asarray(run(teacher, features)["logits"])}
     for model in (expected, given):
-        model.compile("sgd")
+        model.compile("sgd", run_eagerly=True)
     theirs = expected.evaluate(features, LABELS, verbose=0)
     ours = given.evaluate(features, labels, verbose=0)
     assert ours[0] == pytest.approx(theirs[0], abs=1e-6)
@@ -117,7 +119,7 @@ def test_a_step_changes_the_student_and_not_the_teacher(unpad, perturb, features
     student, teacher = make_classifier(perturb, 2, hidden_dim=8), make_classifier(perturb, 4)
     before = [[np.array(weight) for weight in model.weights] for model in (student, teacher)]
     distiller = Distiller(student, teacher, hidden_weight=1.0)
-    distiller.compile(keras.optimizers.SGD(0.1), unpad=unpad)
+    distiller.compile(keras.optimizers.SGD(0.1), unpad=unpad, run_eagerly=True)
     distiller.train_on_batch(features, LABELS)
     changed = [
         any(np.any(one != np.array(weight)) for one, weight in zip(values, model.weights, strict=True))
@@ -131,7 +133,7 @@ def test_leaving_out_padding_changes_no_loss(perturb, features):
     losses = []
     for unpad in (False, True):
         distiller = Distiller(*pair, hidden_weight=1.0, attention_weight=1.0)
-        distiller.compile(keras.optimizers.SGD(0.0), unpad=unpad)
+        distiller.compile(keras.optimizers.SGD(0.0), unpad=unpad, run_eagerly=True)
         losses.append(distiller.train_on_batch(features, LABELS)[0])
     assert losses[0] == pytest.approx(losses[1], abs=TOLERANCE)
 
@@ -161,7 +163,7 @@ def test_weights_and_labels_have_the_shapes_that_keras_accepts(pair, features, r
     for labels in (LABELS, LABELS[:, None]):
         given = {"labels": labels, "teacher_logits": logits}
         for model, y in ((Distiller(student, teacher), labels), (Distiller(student, None), given)):
-            model.compile("sgd")
+            model.compile("sgd", run_eagerly=True)
             losses.append(model.evaluate(features, y, sample_weight=weights, verbose=0)[0])
     assert losses == pytest.approx([losses[0]] * 4, abs=1e-5)
 

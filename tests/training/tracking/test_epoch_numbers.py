@@ -42,7 +42,7 @@ class Seen(keras.callbacks.Callback):
 
 
 @pytest.fixture
-def start(records, tiny_run, untraced_pretraining, tmp_path):
+def start(records, tiny_run, untraced, tmp_path):
     """Function that trains, and returns the callback that saw it."""
     folder, manifest = records
 
