@@ -19,11 +19,12 @@ divided by the number of cores instead of wall-clock time, for a busy machine.
 
 import argparse
 import collections
+import dataclasses
 import json
 import os
 import pathlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -207,21 +208,47 @@ def resolve(arguments: argparse.Namespace, settings: dict) -> Pretraining:
     return Pretraining.resolve(recipe=arguments.recipe, overrides=overrides, defaults=defaults)
 
 
-def fit(model: keras.Model, run: Pretraining, arguments: argparse.Namespace, curve: Curve, form: Callable) -> None:
-    """Train a Keras model until the time is up."""
+def fit(
+    model: keras.Model,
+    run: Pretraining,
+    arguments: argparse.Namespace,
+    curve: Curve,
+    form: Callable,
+    *,
+    phases: Sequence[tuple[float, pathlib.Path, int]] | None = None,
+    timer_class: type[TimedLearningRate] = TimedLearningRate,
+) -> None:
+    """Train a Keras model until the time is up.
+
+    Args:
+        model: the compiled model.
+        run: the settings.
+        arguments: those of the command line.
+        curve: where the scores go.
+        form: function that returns the batch of the model for features and labels.
+        phases: the end of each phase as a fraction of the time, its records, and its batch size. Default: one phase.
+        timer_class: the callback that sets the learning rate.
+    """
     optimizer = run.optimizer
-    timer = TimedLearningRate(
-        optimizer.schedule,
-        optimizer.learning_rate,
-        60 * arguments.minutes,
-        optimizer.warmup_ratio,
-        power=optimizer.power,
-        clock=curve.clock,
-    )
-    train, held_out = make_batches(arguments.records, run)
-    scorer = ScoreNowAndThen(curve, held_out.map(form).cache())
-    callbacks = [scorer, timer]
-    model.fit(train.map(form), steps_per_epoch=_WITHOUT_END, callbacks=callbacks, shuffle=False, verbose=0)
+    scorer = ScoreNowAndThen(curve, make_batches(arguments.records, run)[1].map(form).cache())
+    seconds, done = 60 * arguments.minutes, 0.0
+    for number, (end, records, batch_size) in enumerate(phases or [(1.0, arguments.records, run.batches.batch_size)]):
+        timer = timer_class(
+            optimizer.schedule,
+            optimizer.learning_rate,
+            seconds,
+            optimizer.warmup_ratio,
+            power=optimizer.power,
+            seconds_done=done,
+            stop_seconds=end * seconds,
+            clock=curve.clock,
+        )
+        settings = dataclasses.replace(run.batches, batch_size=batch_size)
+        # with the same seed, each phase would begin with the records of the first
+        train, _ = make_batches(records, dataclasses.replace(run, batches=settings, seed=run.seed + number))
+        callbacks = [scorer, timer]
+        model.fit(train.map(form), steps_per_epoch=_WITHOUT_END, callbacks=callbacks, shuffle=False, verbose=0)
+        done = timer.seconds_done
 
 
 def make_batches(records: pathlib.Path, run: Pretraining) -> tuple[tf.data.Dataset, tf.data.Dataset]:

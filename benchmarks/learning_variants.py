@@ -37,7 +37,7 @@ import bert_keras as bk
 from bert_keras.modeling import encoder as encoder_module
 from bert_keras.modeling.initializers import make_initializer
 from bert_keras.modeling.layers import BertEmbeddings, ConfiguredLayer, compute_sinusoidal_positions, gelu
-from bert_keras.training import Pretraining, TimedLearningRate, make_optimizer
+from bert_keras.training import TimedLearningRate, make_optimizer
 from bert_keras.training.freed_memory import keep_freed_memory
 from bert_keras.training.pretraining import compile_for_pretraining, set_output_bias
 
@@ -82,36 +82,18 @@ def main() -> None:
             query.assign(rng.normal(0, query.shape[0] ** -0.5, query.shape))
             key.assign(query)
     compile_for_pretraining(model, run, make_optimizer(run.optimizer, None))
-    train(model, run, arguments, curve)
+    timer_class = StableThenFalling if arguments.variant == "wsd" else TimedLearningRate
+    phases = list_phases(arguments)
+    learning.fit(model, run, arguments, curve, lambda *batch: batch, phases=phases, timer_class=timer_class)
 
 
-def train(model: keras.Model, run: Pretraining, arguments: argparse.Namespace, curve: learning.Curve) -> None:
-    """Train a model in the phases of the variant."""
+def list_phases(arguments: argparse.Namespace) -> list[tuple[float, pathlib.Path, int]] | None:
+    """Return the phases of a variant, see `learning.fit`."""
     long, short = arguments.records, arguments.short_records
-    phases = {
+    return {
         "growing_batches": [(1 / 3, long, 8), (2 / 3, long, 16), (1.0, long, 32)],
         "growing_lengths": [(0.5, short, 32), (1.0, long, 16)],
-    }.get(arguments.variant, [(1.0, long, run.batches.batch_size)])
-    _, held_out = learning.make_batches(arguments.records, run)
-    scorer = learning.ScoreNowAndThen(curve, held_out.cache())
-    seconds, done = 60 * arguments.minutes, 0.0
-    for number, (end, records, batch_size) in enumerate(phases):
-        settings = dataclasses.replace(run.batches, batch_size=batch_size)
-        # with the same seed, each phase would begin with the records of the first
-        phase = dataclasses.replace(run, batches=settings, seed=run.seed + number)
-        batches, _ = learning.make_batches(records, phase)
-        timer_class = StableThenFalling if arguments.variant == "wsd" else TimedLearningRate
-        timer = timer_class(
-            "linear",
-            run.optimizer.learning_rate,
-            seconds,
-            run.optimizer.warmup_ratio,
-            seconds_done=done,
-            stop_seconds=end * seconds,
-            clock=curve.clock,
-        )
-        model.fit(batches, steps_per_epoch=10**9, callbacks=[scorer, timer], shuffle=False, verbose=0)
-        done = timer.seconds_done
+    }.get(arguments.variant)
 
 
 class StableThenFalling(TimedLearningRate):
@@ -190,12 +172,11 @@ class VariantBlock(ConfiguredLayer):
     def call(self, x, layout, query_positions=None, training=None):
         """Compute the block, see `TransformerBlock`; without attention scores."""
         rows = None if query_positions is None else layout.row_indices(query_positions)
+        queries = x if rows is None else ops.take(x, rows, axis=0)
         if "pre_norm" in self.changes:
-            queries = x if rows is None else ops.take(x, rows, axis=0)
             x = queries + self.attend(self.attention_norm(x), layout, rows, query_positions)
             x = x + self.transform(self.feed_forward_norm(x))
             return x if self.final_norm is None else self.final_norm(x), None
-        queries = x if rows is None else ops.take(x, rows, axis=0)
         x = self.attention_norm(queries + self.attend(x, layout, rows, query_positions))
         return self.feed_forward_norm(x + self.transform(x)), None
 

@@ -171,10 +171,10 @@ def test_wrong_methods(server):
 def send(server, data):
     """Send bytes and return what the server answers before it closes the connection."""
     with connect(server) as client:
-        received = b""
-        with contextlib.suppress(OSError):  # the server may answer and close before it has read everything
-            client.sendall(data)
+        client.sendall(data)
+        with contextlib.suppress(OSError):  # the server may have answered and closed already
             client.shutdown(socket.SHUT_WR)
+        received = b""
         with contextlib.suppress(ConnectionResetError):
             while chunk := client.recv(1 << 16):
                 received += chunk
