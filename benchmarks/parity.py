@@ -27,7 +27,8 @@ from bert_keras.export.parity.reference import Reference
 from bert_keras.export.saved_model.to_saved_model import write_saved_model
 from bert_keras.export.tflite.tflite_artifact import choose_length, start_tflite_file_check
 from bert_keras.export.tflite.to_tflite import write_tflite
-from bert_keras.tasks.task_loading import TASK_CLASSES, restore_task
+from bert_keras.heads.known_heads import find_finetuned_head
+from bert_keras.tasks.task_loading import restore_task
 
 LABELS = [f"class {number}" for number in range(7)]
 TASKS = {
@@ -94,7 +95,7 @@ def main() -> None:
     for name in arguments.tasks:
         model = TASKS[name](encoder)
         with tempfile.TemporaryDirectory() as folder:
-            has_task = type(model).__name__ in TASK_CLASSES
+            has_task = find_finetuned_head(type(model).__name__) is not None
             reference = Reference(model, tokenizer, restore_task(folder, model, tokenizer) if has_task else None)
             for format in arguments.to:
                 start = time.monotonic()

@@ -29,10 +29,11 @@ from bert_keras.export.vocabulary_trimming import (
     choose_tokens,
 )
 from bert_keras.extras import check_tensorflow_backend
+from bert_keras.heads.known_heads import find_finetuned_head
 from bert_keras.pipelines.corpus.text_sources import TextSource, find_sources
 from bert_keras.staging import lock_folder
 from bert_keras.tasks.kept_tokens import trim_checkpoint
-from bert_keras.tasks.task_loading import TASK_CLASSES, restore_task
+from bert_keras.tasks.task_loading import restore_task
 from bert_keras.tasks.text_classification import TextClassification
 
 logger = logging.getLogger(__name__)
@@ -156,7 +157,8 @@ def load_reference(
     model, tokenizer = load(checkpoint), load_tokenizer(checkpoint)
     if tokenizer is None:
         raise InputError(f"{checkpoint} has no vocabulary; an artifact contains its tokenizer: put vocab.txt there")
-    task = restore_task(checkpoint, model, tokenizer) if type(model).__name__ in TASK_CLASSES else None
+    has_task = find_finetuned_head(type(model).__name__) is not None
+    task = restore_task(checkpoint, model, tokenizer) if has_task else None
     if pairs is not None and isinstance(task, TextClassification):
         task = dataclasses.replace(task, has_pairs=pairs)
     elif pairs:

@@ -36,12 +36,13 @@ PACKAGES = {
     "hub": (),
     "metrics": (),
     "modeling": ("distribution",),
-    "checkpoints": ("pipelines", "modeling", "hub"),
-    "tasks": ("metrics", "pipelines", "modeling", "checkpoints"),
+    "heads": (),
+    "checkpoints": ("pipelines", "modeling", "hub", "heads"),
+    "tasks": ("metrics", "pipelines", "modeling", "checkpoints", "heads"),
     "serving": ("pipelines", "checkpoints", "tasks"),
     "training": ("display", "distribution", "metrics", "tasks", "pipelines", "modeling", "checkpoints"),
-    "export": ("pipelines", "modeling", "checkpoints", "metrics", "tasks", "serving", "hub"),
-    "analysis": ("pipelines", "modeling", "checkpoints", "metrics", "tasks", "training"),
+    "export": ("pipelines", "modeling", "checkpoints", "metrics", "tasks", "serving", "hub", "heads"),
+    "analysis": ("pipelines", "modeling", "checkpoints", "metrics", "tasks", "training", "heads"),
     "doctor": (
         "pipelines",
         "modeling",
@@ -52,6 +53,7 @@ PACKAGES = {
         "training",
         "export",
         "analysis",
+        "heads",
     ),
     "cli": (
         "display",
@@ -67,6 +69,7 @@ PACKAGES = {
         "serving",
         "hub",
         "doctor",
+        "heads",
     ),
 }
 EXCEPTIONS = {

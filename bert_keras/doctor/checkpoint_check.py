@@ -19,8 +19,9 @@ from bert_keras.doctor.findings import Section, format_size
 from bert_keras.doctor.self_test import add_loading
 from bert_keras.errors import InputError
 from bert_keras.files import CHECKSUMS, check_checksums
+from bert_keras.heads.known_heads import find_finetuned_head
 from bert_keras.module_list import MODULES, transformer_folder
-from bert_keras.tasks.task_loading import TASK_CLASSES, read_checkpoint_task
+from bert_keras.tasks.task_loading import read_checkpoint_task
 
 _BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 
@@ -129,7 +130,7 @@ def _check_tokenizer(section: Section, home: pathlib.Path, description: Checkpoi
 
 
 def _check_task(section: Section, checkpoint: Checkpoint) -> None:
-    if checkpoint.model not in TASK_CLASSES:
+    if find_finetuned_head(checkpoint.model) is None:
         section.add_ok("task", f"none, a {checkpoint.model} is for pretraining or fine-tuning")
         return
     task = section.attempt("task", lambda: read_checkpoint_task(checkpoint))

@@ -5,18 +5,10 @@ from collections.abc import Sequence
 
 from bert_keras.checks import is_integer, quote
 from bert_keras.errors import InputError
+from bert_keras.heads.known_heads import get_head
 from bert_keras.pipelines.records.manifest import read_manifest
 
 MASK = "[MASK]"
-_HEADS = ("BertMaskedLM", "BertPretrainer")
-_OTHER_HEADS = {
-    "BertEncoder": "no head",
-    "BertClassifier": "a classification head",
-    "BertTokenClassifier": "a token-classification head",
-    "BertQuestionAnswerer": "a question-answering head",
-    "BertEmbedder": "an embedding head",
-    "ElectraPretrainer": "ELECTRA's head for replaced tokens and no generator",
-}
 
 
 def check_has_masked_lm(model: str, *, has_generator: bool) -> None:
@@ -26,10 +18,10 @@ def check_has_masked_lm(model: str, *, has_generator: bool) -> None:
         model: the name of its class.
         has_generator: whether it is an `ElectraPretrainer` with its generator.
     """
-    if model in _HEADS or has_generator:
+    if get_head(model).pipeline_tag == "fill-mask" or has_generator:
         return
     raise InputError(
-        f"a {model} has {_OTHER_HEADS.get(model, 'another head')}; expected a masked-LM head: load a folder of "
+        f"a {model} has {get_head(model).has}; expected a masked-LM head: load a folder of "
         "BertMaskedLM or BertPretrainer (BertForMaskedLM, BertForPreTraining, ElectraForMaskedLM)"
     )
 

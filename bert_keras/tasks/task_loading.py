@@ -13,11 +13,10 @@ from bert_keras.checkpoints.huggingface.huggingface_folder import read_stored_ta
 from bert_keras.checks import check_integer, format_names, read_field
 from bert_keras.config import RENAMED_TASK_SETTINGS
 from bert_keras.errors import InputError
+from bert_keras.heads.known_heads import find_finetuned_head, list_finetuned_heads, list_model_names
 from bert_keras.metrics.tag_schemes import detect_scheme
 from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.base import Task
-from bert_keras.tasks.sentence_embedding import SentenceEmbedding
-from bert_keras.tasks.text_classification import TextClassification
 from bert_keras.tasks.token_classification import TokenClassification
 
 if typing.TYPE_CHECKING:
@@ -25,9 +24,6 @@ if typing.TYPE_CHECKING:
 
     from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
-TASK_CLASSES: dict[str, type[Task]] = {  # keyed by the name of the model's class
-    kind.model_class: kind for kind in (TextClassification, TokenClassification, QuestionAnswering, SentenceEmbedding)
-}
 _HEAD_DEFAULTS = {  # arguments of heads that are settings of tasks
     "problem": "single_label",
     "pooling": "mean",
@@ -110,12 +106,13 @@ def read_checkpoint_task(checkpoint: Checkpoint, **changes: object) -> Task:
 
 
 def _make_task(source: str, stored: dict | None, head: _Head, changes: dict) -> Task:
-    kind = TASK_CLASSES.get(head.model)
-    if kind is None:
+    record = find_finetuned_head(head.model)
+    if record is None:
         raise InputError(
-            f"{source} holds a {head.model}, which has no task head; expected one of {', '.join(TASK_CLASSES)}: "
-            "fine-tune it first"
+            f"{source} holds a {head.model}, which has no task head; expected one of "
+            f"{list_model_names(list_finetuned_heads())}: fine-tune it first"
         )
+    kind = record.load_task_class()
     settings, fixed = _read_settings(source, stored, kind), _get_head_settings(head.settings, kind)
     changes = {name: value for name, value in changes.items() if value is not None}
     free = [name for name in _get_fields(kind) if name not in fixed]

@@ -14,7 +14,7 @@ from bert_keras.export.onnx.onnx_check import start_onnx_check
 from bert_keras.export.onnx.onnx_folder import FLOAT32, INT8
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.quantization_search import Candidate, score_outputs
-from bert_keras.tasks.engines.artifact_files import TASK_OUTPUTS
+from bert_keras.heads.known_heads import get_head
 from bert_keras.tasks.engines.onnxruntime_engine import OnnxruntimeEngine
 from bert_keras.tasks.sequence_runner import SequenceRunner
 
@@ -124,5 +124,5 @@ def _try_files(job: ExportJob, paths: dict[str, pathlib.Path]) -> list[TimedCand
 
 
 def _open(reference: Reference, path: pathlib.Path) -> SequenceRunner:
-    engine = OnnxruntimeEngine(path, TASK_OUTPUTS[type(reference.model).__name__])
+    engine = OnnxruntimeEngine(path, get_head(type(reference.model).__name__).outputs)
     return SequenceRunner(engine, is_token_level=reference.task.is_token_level)

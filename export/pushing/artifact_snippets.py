@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from bert_keras.checkpoints.huggingface.card_metadata import PIPELINE_TAGS
 from bert_keras.checkpoints.huggingface.card_text import CardFacts
+from bert_keras.heads.known_heads import get_head
 
 _TEXT = "The weather was a pleasant surprise."
 _QUESTION, _CONTEXT = "Where was she born?", "Ada Lovelace was born in London."
@@ -109,7 +109,7 @@ def _write_example(facts: CardFacts) -> str:
 def _write_javascript(facts: CardFacts, *, is_quantized: bool) -> str:
     is_embedder = facts.kind == "BertEmbedder"
     return _JAVASCRIPT.format(
-        task="feature-extraction" if is_embedder else PIPELINE_TAGS[facts.kind],
+        task="feature-extraction" if is_embedder else get_head(facts.kind).pipeline_tag,
         dtype="q8" if is_quantized else "fp32",
         example=_write_example(facts),
         options=f', {{ pooling: "{facts.pooling}", normalize: {str(facts.normalize).lower()} }}' if is_embedder else "",

@@ -14,7 +14,8 @@ from bert_keras.checkpoints.google_checkpoint import read_without_weights
 from bert_keras.checkpoints.keras_files import preset_settings
 from bert_keras.checkpoints.keras_files.preset_checks import check_preset
 from bert_keras.checkpoints.reading import read_tokenizer_settings, read_without_tensorflow
-from bert_keras.tasks.task_loading import TASK_CLASSES, read_checkpoint_task
+from bert_keras.heads.known_heads import find_finetuned_head
+from bert_keras.tasks.task_loading import read_checkpoint_task
 from tests.checkpoints import tiny_folders
 from tests.fuzzing import fuzz, mutate_bytes, mutate_json
 from tests.marks import slow
@@ -37,7 +38,7 @@ def read_checkpoint_folder(folder):
     checkpoint.check_once()
     for stored in checkpoint.weights.values():
         stored.read()
-    if checkpoint.model in TASK_CLASSES:
+    if find_finetuned_head(checkpoint.model) is not None:
         read_checkpoint_task(checkpoint)
     return checkpoint.tokenizer_settings
 

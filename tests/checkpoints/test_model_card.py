@@ -13,7 +13,7 @@ from huggingface_hub.repocard_data import eval_results_to_model_index
 from hypothesis import strategies
 
 import bert_keras as bk
-from bert_keras.checkpoints.huggingface.card_metadata import PIPELINE_TAGS, MeasuredScores, format_metadata
+from bert_keras.checkpoints.huggingface.card_metadata import MeasuredScores, format_metadata
 from bert_keras.checkpoints.huggingface.card_snippets import replace_folder
 from bert_keras.checkpoints.huggingface.model_card import build_model_card
 from bert_keras.checkpoints.reading import read_checkpoint
@@ -48,11 +48,6 @@ def test_the_hub_files_each_model_under_its_task_and_a_library_that_opens_the_fo
     assert {"bert-keras", "electra" if kind == "electra" else "bert"} <= set(data.tags)
     assert data.get("base_model") is data.get("license") is data.get("language") is None
     assert all(data["widget"])
-
-
-def test_each_class_of_model_has_a_task_on_the_hub():
-    names = ("Encoder", "Pretrainer", "MaskedLM", "Classifier", "TokenClassifier", "QuestionAnswerer", "Embedder")
-    assert set(PIPELINE_TAGS) == {*(f"Bert{name}" for name in names), "ElectraPretrainer"}
 
 
 def test_the_scores_in_the_metadata_are_those_that_were_measured(make_model):

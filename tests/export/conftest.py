@@ -16,7 +16,8 @@ from bert_keras.export.runtimes import exchange, run_onnx, run_saved_model, run_
 from bert_keras.export.runtimes.fresh_process import Answers
 from bert_keras.export.saved_model.to_saved_model import write_saved_model
 from bert_keras.export.tflite.to_tflite import write_tflite
-from bert_keras.tasks.task_loading import TASK_CLASSES, restore_task
+from bert_keras.heads.known_heads import find_finetuned_head
+from bert_keras.tasks.task_loading import restore_task
 from tests.made_once import made_once
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat . , ##s ##un".split()
@@ -89,7 +90,7 @@ def _make_model(kind: str, config):
 
 def make_task(kind: str, model, tokenizer, folder):
     """Restore the task of a model with the settings of `TASKS`; return None for models without a task."""
-    if type(model).__name__ not in TASK_CLASSES:
+    if find_finetuned_head(type(model).__name__) is None:
         return None
     return dataclasses.replace(restore_task(folder, model, tokenizer), **TASKS.get(kind, {}))
 

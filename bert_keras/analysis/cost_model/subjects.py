@@ -9,6 +9,7 @@ import typing
 
 from bert_keras.config import PRESETS, BertConfig
 from bert_keras.errors import InputError
+from bert_keras.heads import known_heads
 from bert_keras.training.config.recipes import RECIPES, Pretraining
 
 if typing.TYPE_CHECKING:
@@ -16,15 +17,7 @@ if typing.TYPE_CHECKING:
 
 Subject = typing.Union[str, os.PathLike, BertConfig, "keras.Model"]
 
-# Heads by name: the class of the model
-HEADS = {
-    "classification": "BertClassifier",
-    "tagging": "BertTokenClassifier",
-    "answers": "BertQuestionAnswerer",
-    "masked_lm": "BertMaskedLM",
-    "pretraining": "BertPretrainer",
-}
-_HEADS_WITH_CLASSES = ("classification", "tagging")
+HEADS = {head.plan_name: head for head in known_heads.HEADS if head.plan_name is not None}
 _HEADS_WITH_POOLER = ("classification", "pretraining")
 _VOCABULARY_SIZE = 30522  # assumed for recipes, which have no vocabulary: that of Google's uncased BERT
 
@@ -94,12 +87,10 @@ def add_head(encoder: "keras.Model", head: str, num_classes: int = 2) -> "keras.
     Raises:
         InputError: there is no such head.
     """
-    import bert_keras.modeling as models
-
     if head not in HEADS:
         raise InputError(f"there is no head {head!r}; expected one of {', '.join(HEADS)}: choose one of them")
-    arguments = (num_classes,) if head in _HEADS_WITH_CLASSES else ()
-    return getattr(models, HEADS[head])(encoder, *arguments)
+    arguments = (num_classes,) if HEADS[head].has_num_classes else ()
+    return HEADS[head].load_model_class()(encoder, *arguments)
 
 
 def _build_recipe(subject: Subject, run: Pretraining, head: str | None) -> "keras.Model":

@@ -9,11 +9,12 @@ import numpy as np
 
 from bert_keras.analysis.inspection.forward_pass import ForwardPass
 from bert_keras.checks import quote
+from bert_keras.heads.known_heads import find_finetuned_head
 from bert_keras.modeling import BertEmbedder, BertPretrainer, ElectraPretrainer
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task, softmax
 from bert_keras.tasks.predictor import Predictor
-from bert_keras.tasks.task_loading import TASK_CLASSES, restore_task
+from bert_keras.tasks.task_loading import restore_task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,11 +60,11 @@ def make_predictor(folder: str | os.PathLike | None, model: keras.Model, tokeniz
         model: the model.
         tokenizer: its tokenizer.
     """
-    task_class = TASK_CLASSES.get(type(model).__name__)
-    if task_class is None:
+    head = find_finetuned_head(type(model).__name__)
+    if head is None:
         return None
     changes = {"max_sequence_length": model.encoder.config.max_sequence_length}
-    if task_class.is_token_level:
+    if head.load_task_class().is_token_level:
         changes["window_overlap"] = 0  # the text is a single window
     return Predictor(model, tokenizer, restore_task(folder, model, tokenizer, **changes))
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.huggingface.weight_names import WeightName, list_weights
 from bert_keras.errors import InputError
+from bert_keras.heads.known_heads import get_head
 
 _POOLER = "encoder.pooler.kernel"
 _BLOCK = re.compile(r"encoder\.blocks\.(\d+)\.")
-HAS_NUM_CLASSES = ("BertClassifier", "BertTokenClassifier")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +95,7 @@ def count_trained_parameters(
         InputError: see `select_layers`.
     """
     layers = select_layers(model, checkpoint, num_frozen_blocks)
-    num_classes = num_classes if model in HAS_NUM_CLASSES else None
+    num_classes = num_classes if get_head(model).has_num_classes else None
 
     def count(names: Sequence[WeightName]) -> int:
         return sum(math.prod(name.shape(checkpoint.config, num_classes)) for name in names)

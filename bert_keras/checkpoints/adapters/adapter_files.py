@@ -15,6 +15,7 @@ from bert_keras.checkpoints.adapters.adapted_layers import AdaptedLayers
 from bert_keras.checkpoints.huggingface.huggingface_folder import get_name_prefix
 from bert_keras.checkpoints.huggingface.weight_names import WeightName
 from bert_keras.files import CHECKSUMS, format_json
+from bert_keras.heads.known_heads import get_head
 from bert_keras.hub.names import is_hub_name, parse_hub_name
 
 ADAPTER_FOLDER = "adapter"  # in the folder of a fine-tuned checkpoint
@@ -22,12 +23,6 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 HEAD = "bert_keras.json"  # the labels and the kind of problem, which PEFT does not store
 PREFIX = "base_model.model."  # of every tensor's name: PEFT wraps the model of transformers in two attributes
 FACTOR_A, FACTOR_B = ".lora_A.weight", ".lora_B.weight"
-TASK_TYPES = {  # PEFT's: our class
-    "SEQ_CLS": "BertClassifier",
-    "TOKEN_CLS": "BertTokenClassifier",
-    "QUESTION_ANS": "BertQuestionAnswerer",
-    "FEATURE_EXTRACTION": "BertEmbedder",
-}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -93,10 +88,9 @@ def _build_config(adapter: Adapter, base: str | os.PathLike) -> dict[str, object
     if is_hub_name(base):
         hub_name = parse_hub_name(name)
         name, revision = hub_name.repository, hub_name.revision
-    task_types = {model: task_type for task_type, model in TASK_TYPES.items()}
     return {
         "peft_type": "LORA",
-        "task_type": task_types[adapter.layers.model],
+        "task_type": get_head(adapter.layers.model).peft,
         "base_model_name_or_path": name,
         "revision": revision,
         "r": adapter.rank,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bert_keras.checkpoints.adapters.adapter_files import CONFIG, HEAD, TASK_TYPES, WEIGHTS
+from bert_keras.checkpoints.adapters.adapter_files import CONFIG, HEAD, WEIGHTS
 from bert_keras.checkpoints.checkpoint import StoredWeight
 from bert_keras.checkpoints.finite_values import check_finite_weight
 from bert_keras.checkpoints.huggingface.weights_file import open_weights_file
@@ -19,6 +19,7 @@ from bert_keras.checks import quote, read_field
 from bert_keras.config import PROBLEMS
 from bert_keras.errors import InputError
 from bert_keras.files import check_checksums, read_json
+from bert_keras.heads.known_heads import find_model_of_peft
 from bert_keras.hub.names import is_hub_name
 
 _LARGEST_RANK = 2**20
@@ -92,7 +93,7 @@ def read_adapter_folder(folder: str | os.PathLike) -> AdapterFolder:
     is_rank_stabilized = read_field(values, "use_rslora", bool, source=source, default=None)
     bias = read_field(values, "bias", str, source=source, default=None)
     task_type = read_field(values, "task_type", str, source=source, default=None)
-    model = None if task_type == "FEATURE_EXTRACTION" else TASK_TYPES.get(task_type)
+    model = None if task_type == "FEATURE_EXTRACTION" else find_model_of_peft(task_type)
     scale = alpha / (rank**0.5 if is_rank_stabilized else rank)  # that of "rsLoRA" (Kalajdzievski 2023) is larger
     tensors = {weight.name: _check_when_read(weight, folder) for weight in open_weights_file(folder / WEIGHTS)}
     return AdapterFolder(str(folder), model, rank, scale, bias not in (None, "none"), tensors, _read_head(folder))

@@ -3,13 +3,13 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from bert_keras.checkpoints.adapters.adapted_layers import HAS_NUM_CLASSES
 from bert_keras.checkpoints.adapters.adapter_files import FACTOR_A, FACTOR_B, PREFIX
 from bert_keras.checkpoints.adapters.adapter_folder import AdapterFolder
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, check_weights
 from bert_keras.checkpoints.huggingface.weight_names import WeightName, normalize_tensor_name
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
+from bert_keras.heads.known_heads import get_head
 
 _WRAPPERS = (".base_layer.", ".modules_to_save.")  # in the names of trained biases, which PEFT can store twice
 
@@ -128,6 +128,6 @@ def _check_layers_of_head(
 
 def _count_classes(model: str, replaced: Mapping[str, StoredWeight], checkpoint: Checkpoint) -> int | None:
     """Return the number of classes that the weights of the head must have: that of a new head, or of the checkpoint."""
-    if model in HAS_NUM_CLASSES and {"classifier.kernel", "classifier.bias"} <= replaced.keys():
+    if get_head(model).has_num_classes and {"classifier.kernel", "classifier.bias"} <= replaced.keys():
         return max([1, *replaced["classifier.kernel"].shape[-1:]])
     return checkpoint.settings.get("num_classes")

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from bert_keras.checkpoints.adapters.adapted_layers import HAS_NUM_CLASSES
 from bert_keras.checkpoints.adapters.adapter_files import FACTOR_A, FACTOR_B, HEAD
 from bert_keras.checkpoints.adapters.adapter_folder import AdapterFolder, read_adapter_folder
 from bert_keras.checkpoints.adapters.adapter_tensors import sort_tensors, view_as_checkpoint
@@ -16,6 +15,7 @@ from bert_keras.checkpoints.huggingface.huggingface_folder import get_name_prefi
 from bert_keras.checkpoints.huggingface.weight_names import WeightName, list_weights
 from bert_keras.checks import format_names, quote
 from bert_keras.errors import InputError
+from bert_keras.heads.known_heads import get_head
 
 _NOT_STORED = {  # by PEFT, about the heads of these models
     "BertClassifier": (
@@ -122,7 +122,7 @@ def _get(settings: Mapping[str, object], key: str) -> object:
 
 def _make_settings(adapter: AdapterFolder, model: str, weights: Mapping[str, StoredWeight]) -> dict[str, object]:
     """Return the arguments of the head; an adapter of PEFT stores neither labels nor the kind of problem."""
-    if model not in HAS_NUM_CLASSES:
+    if not get_head(model).has_num_classes:
         return {}
     num_classes = math.prod(weights["classifier.bias"].shape)
     stored = adapter.head or {}

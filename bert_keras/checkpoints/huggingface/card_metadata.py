@@ -6,19 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from bert_keras.files import format_json
+from bert_keras.heads.known_heads import get_head
 
 # the name of the model in the code of a card; `push` replaces it by that of the repository
 THIS_FOLDER = "this folder"
-PIPELINE_TAGS = {
-    "BertEncoder": "feature-extraction",
-    "ElectraPretrainer": "feature-extraction",
-    "BertEmbedder": "sentence-similarity",
-    "BertClassifier": "text-classification",
-    "BertTokenClassifier": "token-classification",
-    "BertQuestionAnswerer": "question-answering",
-    "BertMaskedLM": "fill-mask",
-    "BertPretrainer": "fill-mask",
-}
 # our scores: the Hub's metric, and a name for people; percents as they are
 _METRICS = {
     "accuracy": ("accuracy", "Accuracy"),
@@ -79,7 +70,7 @@ def build_metadata(
         measured: its scores.
         base_model: the model on the Hub that it was made from, "ORG/NAME".
     """
-    tag = PIPELINE_TAGS[kind]
+    tag = get_head(kind).pipeline_tag
     is_embedder = kind == "BertEmbedder"
     tags = [family, "bert-keras", "keras", *(["sentence-transformers", "feature-extraction"] if is_embedder else [])]
     metadata = {"library_name": "sentence-transformers" if is_embedder else "transformers", "pipeline_tag": tag}
@@ -109,7 +100,7 @@ def build_score_metadata(kind: str, measured: MeasuredScores, *, name: str | Non
     if not metrics:
         return {}
     result = {
-        "task": {"type": PIPELINE_TAGS[kind]},
+        "task": {"type": get_head(kind).pipeline_tag},
         "dataset": {"name": measured.dataset, "type": dataset or "held-out"},
         "metrics": metrics,
     }

@@ -10,18 +10,9 @@ from bert_keras.checkpoints.huggingface.card_metadata import MeasuredScores, bui
 from bert_keras.checkpoints.huggingface.card_snippets import write_snippets
 from bert_keras.checks import format_count
 from bert_keras.config import BertConfig
+from bert_keras.heads.known_heads import get_head
 from bert_keras.hub.names import is_hub_name, parse_hub_name
 
-_USES = {
-    "BertEncoder": "It turns a text into a vector for each token, and is made to be fine-tuned for a task.",
-    "ElectraPretrainer": "It detects replaced tokens, and is made to be fine-tuned for a task.",
-    "BertEmbedder": "It turns a text into a vector; vectors of texts with similar meanings have a high cosine.",
-    "BertClassifier": "It assigns labels or a number to a text or a pair of texts.",
-    "BertTokenClassifier": "It assigns a tag to each word of a text.",
-    "BertQuestionAnswerer": "It finds the answer to a question in a text; it cannot answer without the text.",
-    "BertMaskedLM": "It predicts masked tokens, and is made to be fine-tuned for a task.",
-    "BertPretrainer": "It predicts masked tokens and next sentences, and is made to be fine-tuned for a task.",
-}
 _MAX_LABELS = 100  # that a card lists
 
 
@@ -94,7 +85,7 @@ def format_card(
         f"{config.vocabulary_size:,} tokens, sequences of up to {config.max_sequence_length} tokens: "
         f"{facts.num_parameters:,} parameters."
     )
-    lines = [format_metadata(metadata), "", f"# {facts.kind}", "", f"{_USES[facts.kind]} {size}"]
+    lines = [format_metadata(metadata), "", f"# {facts.kind}", "", f"{get_head(facts.kind).use} {size}"]
     if facts.lowercase is not None:
         lines += ["", f"The tokenizer is {'uncased' if facts.lowercase else 'cased'}."]
     if facts.labels:
@@ -111,9 +102,8 @@ def format_card(
 
 def _write_limits(facts: CardFacts) -> str:
     """Write what a user should know before using the model; only what follows from how such models work."""
-    windows = facts.kind in ("BertTokenClassifier", "BertQuestionAnswerer")
     length = facts.config.max_sequence_length
-    longer = "are read in overlapping windows by bert_keras" if windows else "are cut"
+    longer = "are read in overlapping windows by bert_keras" if get_head(facts.kind).reads_windows else "are cut"
     return (
         f"Texts of more than {length} tokens {longer}. The model repeats what its training texts contain, including "
         "errors and prejudice, and works less well for other languages, subjects and kinds of text. Measure it on "

@@ -9,6 +9,7 @@ import re
 from bert_keras.checks import format_names, quote, read_field
 from bert_keras.config import POSITION_TYPES, BertConfig
 from bert_keras.errors import InputError
+from bert_keras.heads.known_heads import HEADS, get_head
 
 FORMAT = 1  # version of the keys under `bert_keras`
 
@@ -57,21 +58,13 @@ _FUNCTION_KEYS = {
     "quantization_config": (None,),
     "auto_map": (None,),
 }
-_ARCHITECTURES = {  # suffix of the class in transformers: our class
-    "Model": "BertEncoder",
-    "ForMaskedLM": "BertMaskedLM",
-    "ForPreTraining": "BertPretrainer",
-    "ForSequenceClassification": "BertClassifier",
-    "ForTokenClassification": "BertTokenClassifier",
-    "ForQuestionAnswering": "BertQuestionAnswerer",
-}
-_ENDINGS = {ours: theirs for theirs, ours in _ARCHITECTURES.items()} | {"BertEmbedder": "Model"}
+_ARCHITECTURES = {head.huggingface: head.model_name for head in HEADS if head.huggingface is not None}
 PROBLEMS = {
     "single_label": "single_label_classification",
     "multi_label": "multi_label_classification",
     "regression": "regression",
 }
-_MODELS = (*_ARCHITECTURES.values(), "BertEmbedder", "ElectraPretrainer")
+_MODELS = tuple(head.model_name for head in HEADS)
 _OUR_KEYS = ("format", "model", "position_type", "settings", "task")
 OUR_SETTINGS = ("pooling", "normalize", "head_act")
 
@@ -135,7 +128,7 @@ def get_architecture(model: str, family: str) -> str:
         return "ElectraForPreTraining"
     if model == "BertPretrainer" and family == "electra":
         return "ElectraForMaskedLM"  # transformers has no ELECTRA with a next-sentence head
-    return family.capitalize() + _ENDINGS.get(model, "Model")
+    return family.capitalize() + (get_head(model).huggingface or "Model")
 
 
 def _check_function(values: dict, source: str) -> None:
@@ -204,7 +197,7 @@ def _read_head(values: dict, model: str, family: str, source: str) -> dict:
     """Return the settings of the head, as arguments of our class."""
     if model == "BertMaskedLM" and family == "electra":
         return {"head_act": "gelu"}  # transformers' ELECTRA ignores hidden_act here
-    if model not in ("BertClassifier", "BertTokenClassifier"):
+    if not get_head(model).has_num_classes:
         return {}
     labels = _read_labels(values, source)
     num_classes = read_field(values, "num_labels", int, source=source, default=2, minimum=1, maximum=_LARGEST_SIZE)

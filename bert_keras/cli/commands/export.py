@@ -245,11 +245,12 @@ def _read_calibration(arguments: argparse.Namespace, checkpoint: Checkpoint) -> 
 
 def _read_examples(arguments: argparse.Namespace, checkpoint: Checkpoint) -> tuple[list, dict[str, object]]:
     """Read the examples on which TFLite files are evaluated; return them and the number skipped, to print."""
+    from bert_keras.heads.known_heads import find_finetuned_head
     from bert_keras.pipelines.readers.bad_examples import BadExamples
     from bert_keras.tasks.examples.scoring_data import read_scoring_data
-    from bert_keras.tasks.task_loading import TASK_CLASSES, read_checkpoint_task
+    from bert_keras.tasks.task_loading import read_checkpoint_task
 
-    if checkpoint.model not in TASK_CLASSES:
+    if find_finetuned_head(checkpoint.model) is None:
         raise InputError(f"{arguments.checkpoint} has no task head, so it cannot be evaluated: leave out --eval")
     task = read_checkpoint_task(checkpoint)
     task_options.check_options_of_task(arguments, task.name, task.problem)

@@ -20,9 +20,10 @@ from bert_keras.cli.options.argument_checks import (
 )
 from bert_keras.cli.options.model_folder import parse_model_path, read_any_model
 from bert_keras.figures import check_matplotlib
+from bert_keras.heads import known_heads
 from bert_keras.publishing import check_writable_folder
 
-HEADS = ("classification", "tagging", "answers", "masked_lm", "pretraining")
+HEADS = tuple(head.plan_name for head in known_heads.HEADS if head.plan_name is not None)
 _GIGABYTE = 1e9
 
 

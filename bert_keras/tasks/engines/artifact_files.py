@@ -13,6 +13,7 @@ from bert_keras.checkpoints.huggingface.huggingface_folder import read_descripti
 from bert_keras.checkpoints.vocabulary_file import open_tokenizer
 from bert_keras.checks import check_integer, quote
 from bert_keras.errors import InputError
+from bert_keras.heads.known_heads import HEADS, get_head, list_model_names
 from bert_keras.module_list import transformer_folder
 from bert_keras.tasks.engines.engine import Engine
 
@@ -25,13 +26,6 @@ _ENGINES = {  # engine: its module and class, in the order of preference
     "tensorflow": ("saved_model_engine", "SavedModelEngine"),
 }
 ENGINES = tuple(_ENGINES)
-TASK_OUTPUTS = {  # model class: Hugging Face names of the outputs that its task decodes
-    "BertClassifier": ("logits",),
-    "BertTokenClassifier": ("logits",),
-    "BertQuestionAnswerer": ("start_logits", "end_logits"),
-    "BertEmbedder": ("sentence_embedding",),
-    "BertMaskedLM": ("logits",),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +58,7 @@ class Artifact:
         check_integer("instances", instances)
         module, name = _ENGINES[self.engine]
         engine = getattr(importlib.import_module(f"bert_keras.tasks.engines.{module}"), name)
-        opened = engine(self.path, TASK_OUTPUTS[self.description.model], threads=threads, instances=instances)
+        opened = engine(self.path, get_head(self.description.model).outputs, threads=threads, instances=instances)
         opened.max_length = self.description.config.max_sequence_length
         return opened
 
@@ -149,9 +143,10 @@ def _read_description(file: pathlib.Path, engine: str) -> Checkpoint:
             )
     description = read_description(folder)
     description.read_tokenizer = open_tokenizer(transformer_folder(folder), description.config.vocabulary_size)
-    if description.model not in TASK_OUTPUTS:
+    if not get_head(description.model).outputs:
+        names = list_model_names([head for head in HEADS if head.outputs])
         raise InputError(
-            f"{folder} describes a {description.model}, which has no task head; expected one of "
-            f"{', '.join(TASK_OUTPUTS)}: fine-tune it first, or use bert-keras fill-mask with its checkpoint"
+            f"{folder} describes a {description.model}, which has no task head; expected one of {names}: fine-tune it "
+            "first, or use bert-keras fill-mask with its checkpoint"
         )
     return description

@@ -1,0 +1,12 @@
+"""The encoder without a head."""
+
+from bert_keras.heads.head import Head
+
+HEAD = Head(
+    name="encode",
+    model="bert_keras.modeling.encoder:BertEncoder",
+    huggingface="Model",
+    pipeline_tag="feature-extraction",
+    has="no head",
+    use="It turns a text into a vector for each token, and is made to be fine-tuned for a task.",
+)

@@ -1,0 +1,15 @@
+"""The masked-LM head: the most probable tokens at each [MASK] of a text."""
+
+from bert_keras.heads.head import Head
+
+HEAD = Head(
+    name="fill-mask",
+    model="bert_keras.modeling.masked_lm:BertMaskedLM",
+    task="bert_keras.tasks.mask_filling_task:MaskFilling",
+    huggingface="ForMaskedLM",
+    pipeline_tag="fill-mask",
+    outputs=("logits",),
+    plan_name="masked_lm",
+    has="a masked-LM head",
+    use="It predicts masked tokens, and is made to be fine-tuned for a task.",
+)

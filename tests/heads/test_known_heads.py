@@ -1,0 +1,54 @@
+"""The rules that every record of a head keeps."""
+
+import inspect
+
+import pytest
+
+from bert_keras import modeling
+from bert_keras.heads.known_heads import HEADS, find_finetuned_head, get_head, list_finetuned_heads
+
+by_model = pytest.mark.parametrize("head", HEADS, ids=lambda head: head.model_name)
+
+
+def test_every_model_has_one_head():
+    assert sorted(head.model_name for head in HEADS) == sorted(modeling.__all__)
+    assert len({head.name for head in HEADS}) == len(HEADS)
+
+
+@by_model
+def test_a_head_names_its_model(head):
+    assert head.load_model_class() is getattr(modeling, head.model_name)
+    assert get_head(head.model_name) is head
+
+
+@by_model
+def test_a_head_knows_whether_its_model_has_classes(head):
+    assert head.has_num_classes == ("num_classes" in inspect.signature(head.load_model_class()).parameters)
+
+
+@pytest.mark.parametrize("head", [head for head in HEADS if head.task], ids=lambda head: head.model_name)
+def test_a_head_names_its_task(head):
+    task = head.load_task_class()
+    assert (task.name, task.model_class) == (head.name, head.model_name)
+
+
+def test_only_heads_with_labelled_examples_are_fine_tuned():
+    assert [head.name for head in list_finetuned_heads()] == ["classify", "tag", "answer", "embed"]
+    assert find_finetuned_head("BertMaskedLM") is find_finetuned_head("AnotherModel") is None
+
+
+@by_model
+def test_transformers_has_the_class(head):
+    """ELECTRA's discriminator has a class of another family, and embedders belong to sentence-transformers."""
+    transformers = pytest.importorskip("transformers")
+    if head.huggingface is not None:
+        assert hasattr(transformers, f"Bert{head.huggingface}")
+    else:
+        assert head.model_name in ("ElectraPretrainer", "BertEmbedder")
+
+
+@by_model
+def test_peft_has_the_task_type(head):
+    peft = pytest.importorskip("peft")
+    assert (head.peft is not None) == head.is_finetuned
+    assert head.peft is None or head.peft in peft.TaskType.__members__
