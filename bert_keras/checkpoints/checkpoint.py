@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from bert_keras.architectures.known_architectures import ARCHITECTURES
 from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.checks import format_names
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
+from bert_keras.heads.known_heads import get_head
 from bert_keras.pipelines.text.tokenizer_folder import explain_missing_vocabulary
 
-POOLERLESS = ("BertMaskedLM", "BertTokenClassifier", "BertQuestionAnswerer", "ElectraPretrainer")
-_NEEDS_POOLER = (("BertPretrainer", "bert"), ("BertPretrainer", "electra"), ("BertClassifier", "bert"))
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
 _LAYER = re.compile(r"encoder[./]layer[._](\d+)[./]")
 
@@ -51,7 +51,7 @@ class Checkpoint:
         settings: the other arguments of the model's class.
         weights: the stored weights, keyed by the weight names of our models.
         expected_names: the names that the format uses, keyed by our weight names, for messages.
-        family: "bert" or "electra": the architecture in transformers, which determines the names of the head's weights.
+        family: the architecture in transformers, a key of `ARCHITECTURES`, which determines the names of the weights.
         generator: ELECTRA's generator, a checkpoint itself.
         task: the settings of the task that the model was fine-tuned for.
         check_content: compares the files with their checksums, which reads all of them. See `check_once`.
@@ -82,17 +82,15 @@ class Checkpoint:
     @property
     def wants_pooler(self) -> bool:
         """Whether the stored model has a pooler. If its weights are missing, that is an error."""
-        if (self.model, self.family) in _NEEDS_POOLER:
+        if self.model in ARCHITECTURES[self.family].needs_pooler:
             return True
-        return self.has_pooler and self.model not in POOLERLESS
+        return self.has_pooler and not get_head(self.model).ignores_pooler
 
     def wants_pooler_for(self, model: str) -> bool:
         """Whether a model of class `model` that is built on this encoder has a pooler."""
-        if model == "BertPretrainer":
+        if model in ARCHITECTURES[self.family].needs_pooler:
             return True
-        if model == "BertClassifier":
-            return self.family == "bert"
-        return model in ("BertEncoder", "BertEmbedder") and self.has_pooler
+        return self.has_pooler and get_head(model).keeps_pooler
 
     @functools.cached_property
     def tokenizer_settings(self) -> dict | None:

@@ -11,7 +11,6 @@ import numpy as np
 
 from bert_keras.checkpoints.array_files import write_arrays
 from bert_keras.checkpoints.building import get_encoder, get_family, get_variables
-from bert_keras.checkpoints.checkpoint import POOLERLESS
 from bert_keras.checkpoints.huggingface.config_writer import build_config
 from bert_keras.checkpoints.huggingface.huggingface_folder import GENERATOR, POSITIONS, get_name_prefix
 from bert_keras.checkpoints.huggingface.model_card import build_model_card
@@ -20,6 +19,7 @@ from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.checkpoints.huggingface.weights_file import WEIGHTS
 from bert_keras.checkpoints.tokenizer_match import check_tokenizer_size
 from bert_keras.files import write_checksums, write_json
+from bert_keras.heads.known_heads import get_head
 from bert_keras.modeling.base import BertModel
 from bert_keras.modeling.layers import compute_sinusoidal_positions
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
@@ -95,7 +95,7 @@ def _write_model(model: BertModel, folder: pathlib.Path, task: Mapping[str, obje
 def _convert_weights(model: BertModel) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the weights of a model with the tensor names and layouts of transformers."""
     encoder, family, name = get_encoder(model), get_family(model), type(model).__name__
-    pooler = encoder.pooler is not None and name not in POOLERLESS
+    pooler = encoder.pooler is not None and not get_head(name).ignores_pooler
     variables = get_variables(model)
     names = list_weights(name, encoder.config, pooler=pooler, family=family)
     for weight in names:

@@ -12,6 +12,7 @@ HEAD = Head(
     peft="QUESTION_ANS",
     outputs=("start_logits", "end_logits"),
     reads_windows=True,
+    ignores_pooler=True,
     plan_name="answers",
     has="a question-answering head",
     use="It finds the answer to a question in a text; it cannot answer without the text.",

@@ -10,6 +10,7 @@ HEAD = Head(
     pipeline_tag="sentence-similarity",
     peft="FEATURE_EXTRACTION",
     outputs=("sentence_embedding",),
+    keeps_pooler=True,
     has="an embedding head",
     use="It turns a text into a vector; vectors of texts with similar meanings have a high cosine.",
 )

@@ -9,6 +9,7 @@ HEAD = Head(
     huggingface="ForMaskedLM",
     pipeline_tag="fill-mask",
     outputs=("logits",),
+    ignores_pooler=True,
     plan_name="masked_lm",
     has="a masked-LM head",
     use="It predicts masked tokens, and is made to be fine-tuned for a task.",

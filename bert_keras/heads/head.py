@@ -22,6 +22,9 @@ class Head:
         outputs: the outputs that the task decodes, under their Hugging Face names.
         has_num_classes: whether the constructor takes `num_classes`.
         reads_windows: whether long texts are read in overlapping windows by default.
+        ignores_pooler: whether a pooler of the encoder is not used, and so not stored.
+        keeps_pooler: whether a pooler of the encoder stays in a model with a new head, although the head can do
+            without it.
         plan_name: its name in `plan --head`, or None if `plan` cannot add it.
         has: what a model with this head has, for error messages.
         use: the first sentence of a model card.
@@ -37,6 +40,8 @@ class Head:
     outputs: tuple[str, ...] = ()
     has_num_classes: bool = False
     reads_windows: bool = False
+    ignores_pooler: bool = False
+    keeps_pooler: bool = False
     plan_name: str | None = None
     has: str
     use: str

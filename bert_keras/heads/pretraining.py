@@ -16,6 +16,7 @@ REPLACED_TOKENS = Head(
     name="detect replaced tokens",
     model="bert_keras.modeling.electra:ElectraPretrainer",
     pipeline_tag="feature-extraction",
+    ignores_pooler=True,
     has="ELECTRA's head for replaced tokens and no generator",
     use="It detects replaced tokens, and is made to be fine-tuned for a task.",
 )

@@ -13,6 +13,7 @@ HEAD = Head(
     outputs=("logits",),
     has_num_classes=True,
     reads_windows=True,
+    ignores_pooler=True,
     plan_name="tagging",
     has="a token-classification head",
     use="It assigns a tag to each word of a text.",

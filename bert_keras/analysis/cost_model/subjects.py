@@ -7,6 +7,7 @@ import os
 import pathlib
 import typing
 
+from bert_keras.architectures import bert
 from bert_keras.config import PRESETS, BertConfig
 from bert_keras.errors import InputError
 from bert_keras.heads import known_heads
@@ -18,7 +19,6 @@ if typing.TYPE_CHECKING:
 Subject = typing.Union[str, os.PathLike, BertConfig, "keras.Model"]
 
 HEADS = {head.plan_name: head for head in known_heads.HEADS if head.plan_name is not None}
-_HEADS_WITH_POOLER = ("classification", "pretraining")
 _VOCABULARY_SIZE = 30522  # assumed for recipes, which have no vocabulary: that of Google's uncased BERT
 
 
@@ -77,7 +77,8 @@ def build_subject(subject: Subject, run: Pretraining | None, head: str | None, n
     with zero_initialization():  # counting needs no values, and initializing base takes 4 s
         if run is not None:
             return _build_recipe(subject, run, head)
-        model = _build_model(subject, pooler=head in (None, *_HEADS_WITH_POOLER))
+        needs_pooler = head not in HEADS or HEADS[head].model_name in bert.ARCHITECTURE.needs_pooler
+        model = _build_model(subject, pooler=needs_pooler)
         return model if head is None else add_head(get_encoder(model), head, num_classes)
 
 

@@ -20,7 +20,7 @@ class AdaptedLayers:
 
     Attributes:
         model: our class of the model for the task.
-        family: "bert" or "electra": the architecture of the checkpoint in transformers.
+        family: the architecture of the checkpoint in transformers, a key of `ARCHITECTURES`.
         names: all weights of the model.
         kernels: the matrices of dense layers that get an adapter.
         trained: the weights that are trained directly, without an adapter: those of the head, and a pooler that the

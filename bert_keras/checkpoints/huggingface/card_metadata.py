@@ -66,7 +66,7 @@ def build_metadata(
 
     Args:
         kind: the class of the model.
-        family: "bert" or "electra".
+        family: the architecture, a key of `ARCHITECTURES`.
         measured: its scores.
         base_model: the model on the Hub that it was made from, "ORG/NAME".
     """

@@ -1,5 +1,6 @@
 """The code blocks of a model card: how each library loads the model."""
 
+from bert_keras.architectures.known_architectures import ARCHITECTURES
 from bert_keras.checkpoints.huggingface.card_metadata import THIS_FOLDER
 
 _TEXT = "The weather was a pleasant surprise."
@@ -51,7 +52,7 @@ def write_snippets(kind: str, family: str = "bert", *, problem: str | None = Non
 
     Args:
         kind: the class of the model.
-        family: "bert" or "electra".
+        family: the architecture, a key of `ARCHITECTURES`.
         problem: the problem of a classifier.
         has_pairs: whether a classifier takes pairs of texts.
     """
@@ -95,6 +96,6 @@ def _write_transformers(kind: str, family: str, problem: str | None, *, has_pair
     if kind == "BertQuestionAnswerer":
         example = f'"{_QUESTION}", "{_CONTEXT}"'
         return _AUTO_MODEL.format(model_class="AutoModelForQuestionAnswering", example=example)
-    is_discriminator = kind == "ElectraPretrainer" and family == "electra"
-    model_class = "AutoModelForPreTraining" if is_discriminator else "AutoModel"
+    ending = ARCHITECTURES[family].endings.get(kind)
+    model_class = "AutoModel" if ending is None else f"AutoModel{ending}"
     return _AUTO_MODEL.format(model_class=model_class, example=f'"{_TEXT}"')

@@ -22,7 +22,7 @@ class CardFacts:
 
     Attributes:
         kind: the class of the model.
-        family: "bert" or "electra".
+        family: the architecture, a key of `ARCHITECTURES`.
         config: the config of its encoder.
         num_parameters: its number of parameters.
         labels: its labels.

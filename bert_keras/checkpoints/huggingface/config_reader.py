@@ -6,6 +6,7 @@ Keys that change what the model computes are checked strictly; keys that describ
 import collections
 import re
 
+from bert_keras.architectures.known_architectures import ARCHITECTURES
 from bert_keras.checks import format_names, quote, read_field
 from bert_keras.config import POSITION_TYPES, BertConfig
 from bert_keras.errors import InputError
@@ -91,7 +92,7 @@ def read_config(values: dict, source: str) -> BertConfig:
 
 
 def read_model(values: dict, source: str, *, any_head: bool = False) -> tuple[str, str, dict]:
-    """Return our class, the family ("bert" or "electra"), and the settings of the head in `config.json`.
+    """Return our class, the family (a key of `ARCHITECTURES`), and the settings of the head in `config.json`.
 
     Args:
         values: the content of `config.json`.
@@ -113,7 +114,7 @@ def read_model(values: dict, source: str, *, any_head: bool = False) -> tuple[st
 
 
 def read_family(values: dict) -> str:
-    """Return the family of a `config.json`, "bert" or "electra" after `read_config` has checked it."""
+    """Return the family of a `config.json`, a key of `ARCHITECTURES` after `read_config` has checked it."""
     return values.get("model_type", "bert")
 
 
@@ -124,17 +125,15 @@ def read_task(values: dict, source: str) -> dict | None:
 
 def get_architecture(model: str, family: str) -> str:
     """Return the class of transformers that can load one of our models."""
-    if model == "ElectraPretrainer":
-        return "ElectraForPreTraining"
-    if model == "BertPretrainer" and family == "electra":
-        return "ElectraForMaskedLM"  # transformers has no ELECTRA with a next-sentence head
-    return family.capitalize() + (get_head(model).huggingface or "Model")
+    record = ARCHITECTURES[family]
+    return record.class_prefix + (record.endings.get(model) or get_head(model).huggingface or "Model")
 
 
 def _check_function(values: dict, source: str) -> None:
     """Raise `InputError` if the model computes something that our encoder does not."""
-    if (family := read_family(values)) not in ("bert", "electra"):
-        raise InputError(f"{source} has model_type {quote(family)}; expected 'bert' or 'electra': load another model")
+    if (family := read_family(values)) not in ARCHITECTURES:
+        known = " or ".join(map(repr, ARCHITECTURES))
+        raise InputError(f"{source} has model_type {quote(family)}; expected {known}: load another model")
     for key, allowed in _FUNCTION_KEYS.items():
         if values.get(key) not in allowed:
             raise InputError(
@@ -178,10 +177,11 @@ def _read_own_keys(values: dict, source: str) -> dict:
 
 def _find_class(architecture: str | None, family: str, source: str, *, any_head: bool) -> str:
     """Return our class for a class of transformers."""
-    prefix = family.capitalize()
+    record = ARCHITECTURES[family]
+    prefix = record.class_prefix
     ending = architecture.removeprefix(prefix) if architecture else "Model"
-    if family == "electra" and ending == "ForPreTraining":
-        return "ElectraPretrainer"
+    if ending in record.models:
+        return record.models[ending]
     if ending not in _ARCHITECTURES or (architecture and not architecture.startswith(prefix)):
         if any_head:
             return "BertEncoder"
@@ -195,10 +195,8 @@ def _find_class(architecture: str | None, family: str, source: str, *, any_head:
 
 def _read_head(values: dict, model: str, family: str, source: str) -> dict:
     """Return the settings of the head, as arguments of our class."""
-    if model == "BertMaskedLM" and family == "electra":
-        return {"head_act": "gelu"}  # transformers' ELECTRA ignores hidden_act here
     if not get_head(model).has_num_classes:
-        return {}
+        return dict(ARCHITECTURES[family].head_settings.get(model, {}))
     labels = _read_labels(values, source)
     num_classes = read_field(values, "num_labels", int, source=source, default=2, minimum=1, maximum=_LARGEST_SIZE)
     num_classes = len(labels) or num_classes

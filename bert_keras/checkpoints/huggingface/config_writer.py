@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from bert_keras import modeling
+from bert_keras.architectures.known_architectures import ARCHITECTURES
 from bert_keras.checkpoints.building import get_encoder, get_family
 from bert_keras.checkpoints.huggingface.config_reader import (
     ACTS_OUT,
@@ -22,7 +23,7 @@ def build_config(model: BertModel, task: Mapping[str, object] | None = None) -> 
     values |= {theirs: getattr(config, ours) for ours, theirs in FIELDS.items()}
     values["hidden_act"] = ACTS_OUT[config.hidden_act]
     values |= {"pad_token_id": 0, "tie_word_embeddings": True, "dtype": "float32"}
-    if family == "bert":
+    if not ARCHITECTURES[family].has_embedding_size:
         del values["embedding_size"]
     values |= _build_head_config(model)
     settings = {key: value for key in OUR_SETTINGS if (value := getattr(model, key, None)) is not None}

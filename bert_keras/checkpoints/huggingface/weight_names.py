@@ -1,16 +1,16 @@
 """The table of weight names in the four formats: ours, Hugging Face, Google TF1 and KerasHub.
 
-Our name of a weight is its attribute path in the model: `encoder.blocks.0.attention.query.kernel`. Each row of the table
-names a layer; the layer's kind adds the names of its variables. `{i}` is the index of the block.
+Our name of a weight is its attribute path in the model: `encoder.blocks.0.attention.query.kernel`. Each row of an
+architecture's table names a layer; the layer's kind adds the names of its variables.
 """
 
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 
+from bert_keras.architectures.architecture import DENSE, NORM, OUTPUT, TABLE, VECTOR
+from bert_keras.architectures.known_architectures import ARCHITECTURES
 from bert_keras.config import BertConfig
-
-DENSE, OUTPUT, NORM, TABLE, VECTOR = "dense", "output", "norm", "table", "vector"
 
 # suffixes of each kind of layer for its variables: ours, Hugging Face, Google TF1, KerasHub
 _VARIABLES = {
@@ -19,69 +19,6 @@ _VARIABLES = {
     NORM: ((".gamma", ".weight", "/gamma", "/gamma"), (".beta", ".bias", "/beta", "/beta")),
     TABLE: ((".embeddings", ".weight", "", "/embeddings"),),
     VECTOR: (("", "", "", ""),),
-}
-
-# fmt: off
-# kind, axes of its matrix or vector (letters of `_get_sizes`), then the layer's name in the four formats; a row without kind
-# has the prefixes of the rows after it
-_EMBEDDINGS = (
-    (None,  None, "encoder.embeddings.", "embeddings.",           "bert/embeddings/",      ""),
-    (TABLE, "VE", "token",               "word_embeddings",       "word_embeddings",       "token_embedding"),
-    (TABLE, "LE", "position",            "position_embeddings",   "position_embeddings",   "position_embedding"),
-    (TABLE, "TE", "segment",             "token_type_embeddings", "token_type_embeddings", "segment_embedding"),
-    (NORM,  "E",  "layer_norm",          "LayerNorm",             "LayerNorm",             "embeddings_layer_norm"),
-)
-_BLOCK = (
-    (None,  None, "encoder.blocks.{i}.",  "encoder.layer.{i}.",         "bert/encoder/layer_{i}/",    "transformer_layer_{i}/"),
-    (DENSE, "DD", "attention.query",      "attention.self.query",       "attention/self/query",       "self_attention_layer/query"),
-    (DENSE, "DD", "attention.key",        "attention.self.key",         "attention/self/key",         "self_attention_layer/key"),
-    (DENSE, "DD", "attention.value",      "attention.self.value",       "attention/self/value",       "self_attention_layer/value"),
-    (DENSE, "DD", "attention.projection", "attention.output.dense",     "attention/output/dense",     "self_attention_layer/attention_output"),
-    (NORM,  "D",  "attention_norm",       "attention.output.LayerNorm", "attention/output/LayerNorm", "self_attention_layer_norm"),
-    (DENSE, "DI", "intermediate",         "intermediate.dense",         "intermediate/dense",         "feedforward_intermediate_dense"),
-    (DENSE, "ID", "feed_forward",         "output.dense",               "output/dense",               "feedforward_output_dense"),
-    (NORM,  "D",  "feed_forward_norm",    "output.LayerNorm",           "output/LayerNorm",           "feedforward_layer_norm"),
-)
-_PROJECTION = ((DENSE, "ED", "encoder.embedding_projection", "embeddings_project", None, None),)
-_POOLER = ((DENSE, "DD", "encoder.pooler", "pooler.dense", "bert/pooler/dense", "pooled_dense"),)
-
-_MASKED_LM = (
-    (DENSE,  "DE", "mlm_head.transform",  "cls.predictions.transform.dense",     "cls/predictions/transform/dense",     None),
-    (NORM,   "E",  "mlm_head.layer_norm", "cls.predictions.transform.LayerNorm", "cls/predictions/transform/LayerNorm", None),
-    (VECTOR, "V",  "mlm_head.bias",       "cls.predictions.bias",                "cls/predictions/output_bias",         None),
-)
-_ELECTRA_MASKED_LM = (
-    (DENSE,  "DE", "mlm_head.transform",  "generator_predictions.dense",     None, None),
-    (NORM,   "E",  "mlm_head.layer_norm", "generator_predictions.LayerNorm", None, None),
-    (VECTOR, "V",  "mlm_head.bias",       "generator_lm_head.bias",          None, None),
-)
-# Google stores the output layer of a task as two variables without a scope, output_weights (C, D) and output_bias (C,)
-_NEXT_SENTENCE = ((OUTPUT, "D2", "next_sentence", "cls.seq_relationship", "cls/seq_relationship/output", None),)
-_CLASSIFIER = ((OUTPUT, "DC", "classifier", "classifier", "output", "logits"),)
-_TOKEN_CLASSIFIER = ((DENSE, "DC", "classifier", "classifier", None, None),)
-_ELECTRA_CLASSIFIER = (
-    (DENSE, "DD", "cls_dense",  "classifier.dense",    None, None),
-    (DENSE, "DC", "classifier", "classifier.out_proj", None, None),
-)
-_SPAN = ((OUTPUT, "D2", "span", "qa_outputs", "cls/squad/output", None),)
-_REPLACED = (
-    (DENSE, "DD", "head_dense", "discriminator_predictions.dense",            None, None),
-    (DENSE, "D1", "replaced",   "discriminator_predictions.dense_prediction", None, None),
-)
-# fmt: on
-
-_HEADS = {
-    ("BertMaskedLM", "bert"): _MASKED_LM,
-    ("BertMaskedLM", "electra"): _ELECTRA_MASKED_LM,
-    ("BertPretrainer", "bert"): _MASKED_LM + _NEXT_SENTENCE,
-    ("BertPretrainer", "electra"): _ELECTRA_MASKED_LM + _NEXT_SENTENCE,
-    ("BertClassifier", "bert"): _CLASSIFIER,
-    ("BertClassifier", "electra"): _ELECTRA_CLASSIFIER,
-    ("BertTokenClassifier", "bert"): _TOKEN_CLASSIFIER,
-    ("BertTokenClassifier", "electra"): _TOKEN_CLASSIFIER,
-    ("BertQuestionAnswerer", "bert"): _SPAN,
-    ("BertQuestionAnswerer", "electra"): _SPAN,
-    ("ElectraPretrainer", "electra"): _REPLACED,
 }
 
 
@@ -123,20 +60,25 @@ def list_weights(model: str, config: BertConfig, *, pooler: bool, family: str = 
         pooler: whether the encoder has a pooler.
         family: "bert" or "electra": the architecture in transformers, which determines the names of the head.
     """
-    rows = [row for row in _add_prefixes(_EMBEDDINGS) if config.position_type == "learned" or "position" not in row[2]]
+    architecture = ARCHITECTURES[family]
+    rows = [
+        row
+        for row in _add_prefixes(architecture.embeddings)
+        if config.position_type == "learned" or "position" not in row[2]
+    ]
     if config.embedding_dim != config.hidden_dim:
-        rows += _PROJECTION
+        rows += architecture.projection
     for i in range(config.num_layers):
-        rows += _add_prefixes(_BLOCK, i)
+        rows += _add_prefixes(architecture.block, i)
     if pooler:
-        rows += _POOLER
-    rows += _HEADS.get((model, family), ())
+        rows += architecture.pooler
+    rows += architecture.heads.get(model, ())
     return [name for row in rows for name in _list_variables(*row)]
 
 
 def normalize_tensor_name(name: str) -> str:
     """Convert the name of a tensor in a file to that of the table: no model prefix, no gamma and beta as in TF1."""
-    name = re.sub(r"^(bert|electra)\.", "", name)
+    name = re.sub(rf"^({'|'.join(ARCHITECTURES)})\.", "", name)
     return re.sub(r"\.beta$", ".bias", re.sub(r"\.gamma$", ".weight", name))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import safetensors
 
+from bert_keras.architectures.known_architectures import ARCHITECTURES
 from bert_keras.checkpoints.checkpoint import StoredWeight
 from bert_keras.checkpoints.huggingface.weight_names import normalize_tensor_name
 from bert_keras.checks import quote, read_field, resolve_inside
@@ -93,7 +94,8 @@ def _read_class_name(folder: pathlib.Path) -> str:
     """Return the class of transformers for the model and its head, from its config."""
     named = read_json(folder / "config.json").get("architectures") if (folder / "config.json").exists() else None
     name = named[0] if isinstance(named, list) and named else None
-    is_known = isinstance(name, str) and re.fullmatch(r"(Bert|Electra)(Model|For[A-Za-z]{1,40})", name)
+    prefixes = "|".join(record.class_prefix for record in ARCHITECTURES.values())
+    is_known = isinstance(name, str) and re.fullmatch(rf"({prefixes})(Model|For[A-Za-z]{{1,40}})", name)
     return name if is_known else "AutoModel"
 
 
