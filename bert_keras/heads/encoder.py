@@ -7,6 +7,7 @@ HEAD = Head(
     model="bert_keras.modeling.encoder:BertEncoder",
     huggingface="Model",
     pipeline_tag="feature-extraction",
+    graph="bert_keras.export.saved_model.answers.vectors:build_encoder",
     keeps_pooler=True,
     has="no head",
     use="It turns a text into a vector for each token, and is made to be fine-tuned for a task.",

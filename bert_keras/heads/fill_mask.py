@@ -9,6 +9,7 @@ HEAD = Head(
     huggingface="ForMaskedLM",
     pipeline_tag="fill-mask",
     outputs=("logits",),
+    graph="bert_keras.export.saved_model.answers.fillings:build_mask_filler",
     ignores_pooler=True,
     plan_name="masked_lm",
     has="a masked-LM head",

@@ -21,6 +21,11 @@ def get_head(model: str) -> Head:
     return _BY_MODEL[model]
 
 
+def get_task_head(task: str) -> Head:
+    """Return the head of a task, given the name of the task."""
+    return next(head for head in HEADS if head.name == task)
+
+
 def find_finetuned_head(model: str) -> Head | None:
     """Return the head of a model class that `finetune` trains, or None if it is another class."""
     head = _BY_MODEL.get(model)

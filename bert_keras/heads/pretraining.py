@@ -7,6 +7,7 @@ NEXT_SENTENCE = Head(
     model="bert_keras.modeling.masked_lm:BertPretrainer",
     huggingface="ForPreTraining",
     pipeline_tag="fill-mask",
+    graph="bert_keras.export.saved_model.answers.fillings:build_mask_filler",
     plan_name="pretraining",
     has="a masked-LM head and a next-sentence head",
     use="It predicts masked tokens and next sentences, and is made to be fine-tuned for a task.",

@@ -11,7 +11,8 @@ from bert_keras.errors import InputError
 from bert_keras.metrics.squad import answer_scores, find_null_threshold
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode, has_most_context
 from bert_keras.pipelines.readers.questions import Question
-from bert_keras.tasks.base import LabelledSequences, Task, softmax
+from bert_keras.tasks.base import LabelledSequences, Row, Task, softmax
+from bert_keras.tasks.signatures import Arrays, TensorSpec, make_specs, make_strings, pad_rows
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.text.tokenizer import BertTokenizer
@@ -141,10 +142,51 @@ class QuestionAnswering(Task):
         """Return the answers with the threshold of this task."""
         return [self._apply_threshold(answer) for answer in answers]
 
+    def make_row(self, example: Question, answer: Mapping) -> Row:
+        """Return the row of a question in a table of answers."""
+        accepted = list(dict.fromkeys(one.text for one in example.answers))
+        probability = "" if answer["probability"] is None else f"{answer['probability']:.3f}"
+        cells = [example.question, " / ".join(accepted), answer["answer"], probability]
+        return answer["answer"] not in (accepted or [""]), cells
+
     def to_json(self, answer: Mapping, num_best: int = 1) -> dict:
         """Convert an answer to JSON values, with up to `num_best` alternatives."""
         best = {name: value for name, value in answer.items() if name != "best"}
         return best if num_best == 1 else {**best, "best": list(answer["best"][:num_best])}
+
+    def describe_signature(self, num_dimensions: int | None) -> list[TensorSpec]:
+        """Return the chosen answer, and the best answers, padded, with their number."""
+        types = {"answer": "string", "start": "int32", "end": "int32", "score": "float32", "null_score": "float32"}
+        lists = {"best_answers": "string", "best_scores": "float32", "best_probabilities": "float32"}
+        lists |= {"best_starts": "int32", "best_ends": "int32"}
+        return [*make_specs(types), *make_specs(lists, (-1, -1)), *make_specs({"num_best": "int32"})]
+
+    def describe_ids_signature(self, num_dimensions: int | None) -> list[TensorSpec]:
+        """Return the two logits of each token."""
+        return make_specs({"start_logits": "float32", "end_logits": "float32"}, (-1, -1))
+
+    def compute_signature(
+        self, sequences: EncodedSequences, outputs: Mapping[str, np.ndarray], examples: Sequence
+    ) -> Arrays:
+        """Return the chosen answer, and the best answers, padded, with their number."""
+        answers = self.decode(sequences, outputs, examples)
+        best = [answer["best"] for answer in answers]
+        lists: dict[str, tuple[str, object, type]] = {"best_answers": ("answer", "", object)}
+        lists |= {"best_scores": ("score", 0.0, np.float32), "best_probabilities": ("probability", 0.0, np.float32)}
+        lists |= {"best_starts": ("start", -1, np.int32), "best_ends": ("end", -1, np.int32)}
+        return {
+            "answer": make_strings([answer["answer"] for answer in answers]),
+            **{
+                name: np.array([-1 if answer[name] is None else answer[name] for answer in answers], np.int32)
+                for name in ("start", "end")
+            },
+            **{name: np.array([answer[name] for answer in answers], np.float32) for name in ("score", "null_score")},
+            **{
+                name: pad_rows([[span[key] for span in spans] for spans in best], padding, dtype, 1)
+                for name, (key, padding, dtype) in lists.items()
+            },
+            "num_best": np.array([*map(len, best)], np.int32),
+        }
 
     def _find_spans(
         self, sequences: EncodedSequences, index: int, starts: np.ndarray, ends: np.ndarray, is_best: np.ndarray

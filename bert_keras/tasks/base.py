@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -16,11 +16,15 @@ from bert_keras.checks import check_integer, quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.readers.tables.raw_examples import quote_names
+from bert_keras.tasks.signatures import Arrays, TensorSpec
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
     from bert_keras.pipelines.text.tokenizer import BertTokenizer
+
+
+Row = tuple[bool | float, list[str]]  # whether the answer is wrong, or the error of a number; and the cells
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -81,6 +85,8 @@ class Task(abc.ABC):
     model_class: ClassVar[str]  # name of a class in bert_keras.modeling
     example_class: ClassVar[type]
     is_token_level: ClassVar[bool] = False  # whether the model has one output per token, or one per sequence
+    makes_vectors: ClassVar[bool] = False  # whether answers are sentence vectors
+    warm_up_word: ClassVar[str] = "weather"  # of the texts that a server answers before it is ready
     problem: ClassVar[str | None] = None  # one of `config.PROBLEMS` for text classification
 
     def __post_init__(self) -> None:
@@ -136,9 +142,22 @@ class Task(abc.ABC):
             "or a tuple of two texts: write ('...', '...') for a pair"
         )
 
+    def list_readings(self, texts: Sequence[str]) -> Iterator[str]:
+        """Yield the forms in which the task tokenizes texts, for choosing the tokens to keep."""
+        yield from texts
+
     @abc.abstractmethod
     def encode(self, tokenizer: BertTokenizer, examples: Sequence) -> EncodedSequences:
         """Tokenize examples."""
+
+    def encode_truncated(self, tokenizer: BertTokenizer, examples: Sequence) -> EncodedSequences:
+        """Tokenize examples as SavedModels do, which accept all texts."""
+        return self.encode(tokenizer, examples)
+
+    def count_inputs(self, example: object) -> int:
+        """Return the number of texts of an example that are encoded separately."""
+        del example
+        return 1
 
     @abc.abstractmethod
     def add_labels(self, sequences: EncodedSequences, examples: Sequence) -> LabelledSequences:
@@ -160,6 +179,30 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def score(self, answers: Sequence[Mapping], examples: Sequence) -> dict[str, float]:
         """Compute the metrics of answers, keyed by name."""
+
+    def make_row(self, example: object, answer: Mapping) -> Row:
+        """Return the row of a labelled example in a table of answers: text, label, prediction, probability."""
+        raise NotImplementedError
+
+    def describe_signature(self, num_dimensions: int | None) -> list[TensorSpec]:
+        """Return the outputs of the signature `serving_default`.
+
+        Args:
+            num_dimensions: the length of sentence vectors, if the model makes them.
+        """
+        raise NotImplementedError
+
+    def describe_ids_signature(self, num_dimensions: int | None) -> list[TensorSpec]:
+        """Return the outputs of the signature `ids`. The argument is that of `describe_signature`."""
+        del num_dimensions
+        num_classes = len(getattr(self, "labels", ())) or 1
+        return [TensorSpec("logits", "float32", (-1, *([-1] * self.is_token_level), num_classes))]
+
+    def compute_signature(
+        self, sequences: EncodedSequences, outputs: Mapping[str, np.ndarray], examples: Sequence
+    ) -> Arrays:
+        """Return the outputs of `serving_default` for B examples, `(B, ...)` each; strings are `str` objects."""
+        raise NotImplementedError
 
     def check_top(self, top: int, name: str = "top") -> int:
         """Return the number of alternatives to list, including the best one.
@@ -189,6 +232,11 @@ class Task(abc.ABC):
     def loss(self) -> object:
         """Return the training loss; "auto" is the model's default."""
         return "auto"
+
+    def with_prompt(self, name: str | None = None, text: str | None = None) -> Task:
+        """Return the task with another prompt; see `Predictor.with_prompt`."""
+        del name, text
+        raise InputError(f"a prompt was given, but the task is {self.name}; expected the task embed: leave it out")
 
     def calibrate(self, answers: Sequence[Mapping], examples: Sequence) -> Task:
         """Return the task with settings, such as a threshold, that are tuned on the answers to held-out examples."""

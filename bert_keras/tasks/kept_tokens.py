@@ -6,7 +6,7 @@
 import dataclasses
 import itertools
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -16,8 +16,6 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.text.graph.word_piece import fold_letters
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
-from bert_keras.tasks.sentence_embedding import SentenceEmbedding
-from bert_keras.tasks.token_classification import TokenClassification
 
 _NUM_CHECKED = 100  # texts whose outputs are compared before and after trimming
 _TEXTS_PER_BATCH = 4096
@@ -60,7 +58,7 @@ def choose_tokens(
     lines = filter(None, texts)
     while texts := list(itertools.islice(lines, _TEXTS_PER_BATCH)):
         num_texts += len(texts)
-        read = list(_list_readings(task, texts))
+        read = texts if task is None else list(task.list_readings(texts))
         first_texts += read[: _NUM_CHECKED - len(first_texts)]
         characters.update(*texts)
         tokens = tokenizer.tokenize_to_arrays(read)
@@ -82,17 +80,6 @@ def choose_tokens(
         if token_id in used or token in always or _is_known_character(token, characters)
     )
     return KeptTokens(tuple(kept), num_texts, first_texts)
-
-
-def _list_readings(task: Task | None, texts: Sequence[str]) -> Iterator[str]:
-    """Yield the forms in which a task tokenizes texts: with each prompt, or as words joined by spaces."""
-    if isinstance(task, SentenceEmbedding):
-        prompts = dict.fromkeys(["", task.prompt_text, *task.prompts.values()])
-        yield from (prompt + text for text in texts for prompt in prompts)
-    elif isinstance(task, TokenClassification):
-        yield from (form for text in texts for form in (text, " ".join(task.make_example(text).words)))
-    else:
-        yield from texts
 
 
 def _is_known_character(token: str, characters: set[str]) -> bool:

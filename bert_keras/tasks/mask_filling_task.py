@@ -17,6 +17,7 @@ from bert_keras.pipelines.text.token_arrays import TokenArrays
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 from bert_keras.tasks.base import LabelledSequences, Task, softmax
 from bert_keras.tasks.mask_checks import MASK, check_have_masks, describe_text
+from bert_keras.tasks.signatures import Arrays, TensorSpec, make_specs
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.text.tokenizer import BertTokenizer
@@ -42,6 +43,7 @@ class MaskFilling(Task):
     name: ClassVar[str] = "fill-mask"
     model_class: ClassVar[str] = "BertMaskedLM"
     example_class: ClassVar[type] = str
+    warm_up_word: ClassVar[str] = MASK
     is_token_level: ClassVar[bool] = True
 
     @classmethod
@@ -172,3 +174,29 @@ class MaskFilling(Task):
     def to_json(self, answer: Mapping, num_best: int = 1) -> dict:
         """Convert an answer to JSON values, with up to `num_best` tokens per mask."""
         return {"masks": [fillings[:num_best] for fillings in answer["masks"]]}
+
+    def describe_signature(self, num_dimensions: int | None) -> list[TensorSpec]:
+        """Return the proposals for each mask, padded, and the number of masks."""
+        types = {"tokens": "string", "token_ids": "int32", "probabilities": "float32", "texts": "string"}
+        shape = (-1, -1, min(self.num_best, len(self.vocabulary)))
+        return [*make_specs(types, shape), *make_specs({"num_masks": "int32"})]
+
+    def describe_ids_signature(self, num_dimensions: int | None) -> list[TensorSpec]:
+        """Return the logits of each token."""
+        return [TensorSpec("logits", "float32", (-1, -1, -1))]
+
+    def compute_signature(
+        self, sequences: EncodedSequences, outputs: Mapping[str, np.ndarray], examples: Sequence
+    ) -> Arrays:
+        """Return the proposals for each mask, padded, and the number of masks."""
+        all_masks = [answer["masks"] for answer in self.decode(sequences, outputs, examples)]
+        num_masks = np.array([*map(len, all_masks)], np.int32)
+        shape = (len(all_masks), int(num_masks.max(initial=0)), min(self.num_best, len(self.vocabulary)))
+        columns: dict[str, tuple[str, object, type]] = {"tokens": ("token", "", object), "texts": ("text", "", object)}
+        columns |= {"token_ids": ("token_id", 0, np.int32), "probabilities": ("probability", 0.0, np.float32)}
+        padded = {name: np.full(shape, padding, dtype) for name, (_, padding, dtype) in columns.items()}
+        for name, (key, _, _) in columns.items():
+            for text, masks in enumerate(all_masks):
+                for mask, fillings in enumerate(masks):
+                    padded[name][text, mask] = [filling[key] for filling in fillings]
+        return padded | {"num_masks": num_masks}

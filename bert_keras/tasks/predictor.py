@@ -6,7 +6,6 @@ Keras and TensorFlow are imported only for a checkpoint or a SavedModel.
 from __future__ import annotations
 
 import copy
-import dataclasses
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,6 @@ from bert_keras.tasks.base import Task, convert_to_example
 from bert_keras.tasks.engines.artifact_files import Artifact, find_artifact
 from bert_keras.tasks.engines.engine import Engine
 from bert_keras.tasks.mask_filling_task import MaskFilling
-from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.sequence_runner import SequenceRunner
 from bert_keras.tasks.task_loading import read_checkpoint_task, restore_task
 
@@ -211,14 +209,8 @@ class Predictor:
             >>> len(predictor.with_prompt("query")(["a fine film"])[0]["embedding"])
             128
         """
-        if not isinstance(self.task, SentenceEmbedding):
-            raise InputError(
-                f"a prompt was given, but the task is {self.task.name}; expected the task embed: leave it out"
-            )
-        if (name is None) == (text is None):
-            raise InputError("a prompt is either a name or a text; expected one of the two: leave the other out")
         other = copy.copy(self)
-        other.task = self.task.with_prompt(name) if text is None else dataclasses.replace(self.task, prompt=text)
+        other.task = self.task.with_prompt(name, text)
         return other
 
     def stream(

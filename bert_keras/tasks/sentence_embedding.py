@@ -1,7 +1,7 @@
 """`SentenceEmbedding`: one vector per text, and the cosine similarity of pairs."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -10,7 +10,8 @@ from bert_keras.embedding_settings import check_pooling, check_prompts, get_prom
 from bert_keras.errors import InputError
 from bert_keras.metrics.regression import regression_scores
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode
-from bert_keras.tasks.base import LabelledSequences, Task, check_choice
+from bert_keras.tasks.base import LabelledSequences, Row, Task, check_choice
+from bert_keras.tasks.signatures import Arrays, TensorSpec
 from bert_keras.tasks.text_classification import TextExample
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class SentenceEmbedding(Task):
     name: ClassVar[str] = "embed"
     model_class: ClassVar[str] = "BertEmbedder"
     example_class: ClassVar[type] = TextExample
+    makes_vectors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,13 +86,25 @@ class SentenceEmbedding(Task):
             return self.prompt
         return "" if self.default_prompt_name is None else self.prompts[self.default_prompt_name]
 
-    def with_prompt(self, name: str) -> "SentenceEmbedding":
-        """Return the task with the prompt of that name; "": without a prompt.
+    def with_prompt(self, name: str | None = None, text: str | None = None) -> "SentenceEmbedding":
+        """Return the task with another prompt.
+
+        Args:
+            name: the name of a prompt of the model; "" means no prompt.
+            text: a text to use as prompt, instead of a name.
 
         Raises:
-            InputError: there is no such prompt; the message lists the names.
+            InputError: there is no prompt of that name, or both or neither of the arguments are given.
         """
-        return dataclasses.replace(self, prompt=get_prompt({"": "", **self.prompts}, name))
+        if (name is None) == (text is None):
+            raise InputError("a prompt is either a name or a text; expected one of the two: leave the other out")
+        prompt = get_prompt({"": "", **self.prompts}, name) if text is None else text
+        return dataclasses.replace(self, prompt=prompt)
+
+    def list_readings(self, texts: Sequence[str]) -> Iterator[str]:
+        """Yield each text without a prompt and with each prompt."""
+        prompts = dict.fromkeys(["", self.prompt_text, *self.prompts.values()])
+        yield from (prompt + text for text in texts for prompt in prompts)
 
     def loss(self) -> dict:
         """Return the loss of the objective."""
@@ -112,6 +126,24 @@ class SentenceEmbedding(Task):
             return sequences
         lengths = np.full(len(sequences), count_prompt_tokens(tokenizer, prompt), np.int32)
         return dataclasses.replace(sequences, prompt_lengths=lengths)
+
+    def count_inputs(self, example: TextExample) -> int:
+        """Return 2 for a pair, whose texts are encoded separately."""
+        return 1 if example.second_text is None else 2
+
+    def describe_signature(self, num_dimensions: int | None) -> list[TensorSpec]:
+        """Return the vector of each text."""
+        return [TensorSpec("embedding", "float32", (-1, num_dimensions or -1))]
+
+    def describe_ids_signature(self, num_dimensions: int | None) -> list[TensorSpec]:
+        """Return the vector of each sequence."""
+        return [TensorSpec("sentence_embedding", "float32", (-1, num_dimensions or -1))]
+
+    def compute_signature(
+        self, sequences: EncodedSequences, outputs: Mapping[str, np.ndarray], examples: Sequence
+    ) -> Arrays:
+        """Return the vector of each text."""
+        return {"embedding": outputs["embedding"]}
 
     def add_labels(self, sequences: EncodedSequences, examples: Sequence[TextExample]) -> LabelledSequences:
         """Add the scores of pairs, divided by the highest score."""
@@ -135,6 +167,11 @@ class SentenceEmbedding(Task):
             texts = vectors[end - size : end]
             answers.append({"embedding": texts[0]} if size == 1 else {"cosine": _cosine(*texts.astype(np.float64))})
         return answers
+
+    def make_row(self, example: TextExample, answer: Mapping) -> Row:
+        """Return the row of a pair in a table of answers."""
+        expected, text = example.label / self.highest_score, f"{example.text} / {example.second_text}"
+        return abs(answer["cosine"] - expected), [text, f"{expected:.3f}", f"{answer['cosine']:.3f}", ""]
 
     def to_json(self, answer: Mapping, num_best: int = 1) -> dict:
         """Convert an answer to JSON values."""

@@ -10,7 +10,8 @@ import numpy as np
 from bert_keras.errors import InputError
 from bert_keras.metrics import classes, regression
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode
-from bert_keras.tasks.base import LabelledSequences, Task, check_choice, encode_labels, softmax
+from bert_keras.tasks.base import LabelledSequences, Row, Task, check_choice, encode_labels, softmax
+from bert_keras.tasks.signatures import Arrays, TensorSpec, make_specs, make_strings, pad_rows
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.text.tokenizer import BertTokenizer
@@ -152,6 +153,17 @@ class TextClassification(Task):
         scores = classes.class_scores(targets, probabilities.argmax(axis=1), num_classes=len(self.labels))
         return scores | loss
 
+    def make_row(self, example: TextExample, answer: Mapping) -> Row:
+        """Return the row of a labelled text in a table of answers."""
+        text = " / ".join(filter(None, (example.text, example.second_text)))
+        if self.problem == "regression":
+            return abs(answer["value"] - example.label), [text, f"{example.label:.3f}", f"{answer['value']:.3f}", ""]
+        if self.problem == "multi_label":
+            probability = f"{max(answer['probabilities']):.3f}"
+            is_wrong = set(answer["labels"]) != set(example.label)
+            return is_wrong, [text, ", ".join(example.label), ", ".join(answer["labels"]), probability]
+        return answer["label"] != example.label, [text, example.label, answer["label"], f"{answer['probability']:.3f}"]
+
     def to_json(self, answer: Mapping, num_best: int = 1) -> dict:
         """Convert an answer to JSON values, with the `num_best` most probable classes."""
         given = {name: value for name, value in answer.items() if name != "probabilities"}
@@ -162,6 +174,33 @@ class TextClassification(Task):
         probabilities = np.asarray(answer["probabilities"]).tolist()
         ranked = sorted(zip(probabilities, self.labels, strict=True), key=lambda pair: -pair[0])
         return {**given, "best": [{"label": name, "probability": value} for value, name in ranked[:num_best]]}
+
+    def describe_signature(self, num_dimensions: int | None) -> list[TensorSpec]:
+        """Return the scores, and the outputs of the problem."""
+        if self.problem == "regression":
+            return [TensorSpec("scores", "float32", (-1, 1)), *make_specs({"value": "float32"})]
+        specs = make_specs({"scores": "float32", "probabilities": "float32"}, (-1, len(self.labels)))
+        if self.problem == "multi_label":
+            return [*specs, TensorSpec("labels", "string", (-1, -1)), *make_specs({"num_labels": "int32"})]
+        return [*specs, *make_specs({"label": "string", "label_id": "int32"})]
+
+    def compute_signature(
+        self, sequences: EncodedSequences, outputs: Mapping[str, np.ndarray], examples: Sequence
+    ) -> Arrays:
+        """Return the scores, and the outputs of the problem."""
+        scores = {"scores": self.average_logits(sequences, outputs, len(examples)).astype(np.float32)}
+        answers = self.decode(sequences, outputs, examples)
+        if self.problem == "regression":
+            return scores | {"value": scores["scores"][:, 0]}
+        probabilities = [answer["probabilities"] for answer in answers]
+        scores["probabilities"] = np.array(probabilities, np.float32).reshape(-1, len(self.labels))
+        if self.problem == "multi_label":
+            labels = [answer["labels"] for answer in answers]
+            num_labels = np.array([*map(len, labels)], np.int32)
+            return scores | {"labels": pad_rows(labels, "", object), "num_labels": num_labels}
+        labels = [answer["label"] for answer in answers]
+        label_ids = np.array([self.labels.index(label) for label in labels], np.int32)
+        return scores | {"label": make_strings(labels), "label_id": label_ids}
 
     def compute_confusion_matrix(self, answers: Sequence[Mapping], examples: Sequence[TextExample]) -> np.ndarray:
         """Return the confusion matrix `(C, C)`, true classes on axis 0 and predicted ones on axis 1."""

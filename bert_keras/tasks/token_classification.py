@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -14,7 +14,8 @@ from bert_keras.metrics.entities import entity_scores
 from bert_keras.metrics.tag_schemes import find_entities, to_iob2
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode, has_most_context
 from bert_keras.pipelines.readers.words.tagged_sentences import OUTSIDE, TaggedSentence, split_words
-from bert_keras.tasks.base import LabelledSequences, Task, check_choice, encode_labels, softmax
+from bert_keras.tasks.base import LabelledSequences, Row, Task, check_choice, encode_labels, softmax
+from bert_keras.tasks.signatures import Arrays, TensorSpec, make_specs, pad_rows
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.text.tokenizer import BertTokenizer
@@ -87,6 +88,10 @@ class TokenClassification(Task):
                 )
         return TaggedSentence.from_words(words, None, line=None) if words else self.make_example("")
 
+    def list_readings(self, texts: Sequence[str]) -> Iterator[str]:
+        """Yield each text as it is, and as words joined by spaces."""
+        yield from (form for text in texts for form in (text, " ".join(self.make_example(text).words)))
+
     def encode(self, tokenizer: "BertTokenizer", examples: Sequence[TaggedSentence]) -> EncodedSequences:
         """Tokenize sentences, in windows."""
         return encode(
@@ -157,6 +162,46 @@ class TokenClassification(Task):
             predicted = [to_iob2(tags, "IOB2") for tags in predicted]
         pairs = zip(itertools.chain(*truth), itertools.chain(*predicted), strict=True)
         return {**scores, "accuracy": float(np.mean([one == other for one, other in pairs]))}
+
+    def make_row(self, example: TaggedSentence, answer: Mapping) -> Row:
+        """Return the row of a tagged sentence in a table of answers."""
+        label, prediction = (
+            " ".join(f"{word}/{tag}" for word, tag in zip(example.words, tags, strict=True) if tag != OUTSIDE)
+            for tags in (example.tags, answer["tags"])
+        )
+        found = answer.get("entities", answer.get("words"))
+        probability = f"{min(one['probability'] for one in found):.3f}" if found else ""
+        return list(answer["tags"]) != list(example.tags), [example.text, label, prediction, probability]
+
+    def describe_signature(self, num_dimensions: int | None) -> list[TensorSpec]:
+        """Return the outputs of each word, padded, and the number of words."""
+        types = {"words": "string", "labels": "string", "label_ids": "int32", "probabilities": "float32"}
+        types |= {"starts": "int32", "ends": "int32"}
+        return [*make_specs(types, (-1, -1)), *make_specs({"num_words": "int32"})]
+
+    def compute_signature(
+        self, sequences: EncodedSequences, outputs: Mapping[str, np.ndarray], examples: Sequence
+    ) -> Arrays:
+        """Return the outputs of each word, padded, and the number of words."""
+        rows: dict[str, list[list]] = {name: [] for name in ("words", "labels", "label_ids", "probabilities")}
+        rows |= {"starts": [], "ends": []}
+        all_probabilities = self.compute_word_probabilities(sequences, outputs, examples)
+        all_ranges = self.find_word_ranges(sequences, examples)
+        for sentence, probabilities, ranges in zip(examples, all_probabilities, all_ranges, strict=True):
+            words = np.flatnonzero(probabilities.any(axis=1))  # words without tokens are left out
+            label_ids = probabilities[words].argmax(axis=1).tolist()
+            starts, ends = ranges[words].T.tolist()
+            rows["words"].append([sentence.text[start:end] for start, end in zip(starts, ends, strict=True)])
+            rows["labels"].append([self.labels[number] for number in label_ids])
+            rows["label_ids"].append(label_ids)
+            rows["probabilities"].append(probabilities[words].max(axis=1).tolist())
+            rows["starts"].append(starts)
+            rows["ends"].append(ends)
+        kinds: dict[str, tuple[object, type]] = {"words": ("", object), "labels": ("", object)}
+        kinds |= {"label_ids": (-1, np.int32), "probabilities": (0.0, np.float32)}
+        kinds |= {"starts": (0, np.int32), "ends": (0, np.int32)}
+        padded = {name: pad_rows(values, *kinds[name]) for name, values in rows.items()}
+        return padded | {"num_words": np.array([*map(len, rows["words"])], np.int32)}
 
     def _choose_tags(self, probabilities: np.ndarray) -> np.ndarray:
         """Return the most probable tag of each word `(W,)`; "O" for a word without tokens."""

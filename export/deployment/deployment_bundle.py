@@ -13,10 +13,9 @@ from bert_keras.export.deployment import docker_templates, kubernetes_templates,
 from bert_keras.export.deployment.server_packages import SERVER_PACKAGES, TRITON_PACKAGES
 from bert_keras.export.saved_model.serving_bundle import EXAMPLE_IDS, EXAMPLE_MASKED_TEXTS, EXAMPLE_TEXTS
 from bert_keras.export.settings import check_model_name
-from bert_keras.serving.worker.signature_outputs import describe_signature_outputs
-from bert_keras.serving.worker.tensor_spec import TensorSpec
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.mask_filling_task import MaskFilling
+from bert_keras.tasks.signatures import TensorSpec
 
 Signature = Mapping[str, Mapping[str, Sequence]]  # "inputs" and "outputs": name: (dtype, shape), as in a parity report
 
@@ -118,7 +117,7 @@ def _describe_texts(task: Task, signature: Signature) -> dict[str, list[TensorSp
     _, vector_shape = signature["outputs"].get("sentence_embedding", (None, (None,)))
     dimensions = vector_shape[-1] if isinstance(vector_shape[-1], int) else None
     inputs = [TensorSpec(name, "string", (-1,)) for name in task.input_names]
-    return {"inputs": inputs, "outputs": describe_signature_outputs(task, dimensions)}
+    return {"inputs": inputs, "outputs": task.describe_signature(dimensions)}
 
 
 def _format_sides(sides: Mapping[str, Sequence[TensorSpec]]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from bert_keras.export.parity.comparison import TIE, Comparison
 from bert_keras.export.parity.probe_inputs import IdSequence, split_into_batches
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.saved_model.answers.fillings import NUM_FILLINGS
-from bert_keras.modeling import BertEmbedder
+from bert_keras.heads.known_heads import get_head
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
@@ -18,13 +18,12 @@ from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.mask_filling import Filling, fill_mask
 from bert_keras.tasks.text_classification import TextClassification
-from bert_keras.tasks.token_classification import TokenClassification
 
 Answer = Mapping[str, np.ndarray]  # the artifact's outputs for one text, keyed by name
 CompareAnswers = Callable[[Comparison, Sequence[Answer]], None]  # collects the differences of the answers to all texts
 
 
-class _CheckpointRun(NamedTuple):
+class CheckpointRun(NamedTuple):
     """The checkpoint's outputs for examples, and what decodes them."""
 
     task: Task
@@ -53,22 +52,18 @@ def expect_text_answers(reference: Reference, texts: Sequence[tuple[str, ...]]) 
     examples = [task.make_example(*parts) for parts in texts]
     encoded = task.encode(tokenizer, examples)
     outputs = reference.compute_task_outputs(encoded)
-    if isinstance(model, BertEmbedder):
-        return functools.partial(_compare_embeddings, outputs["embedding"])
-    compare = {
-        TextClassification: _compare_classes,
-        TokenClassification: _compare_tags,
-        QuestionAnswering: _compare_spans,
-    }[type(task)]
-    return functools.partial(compare, _CheckpointRun(task, tokenizer, examples, encoded, outputs))
+    run = CheckpointRun(task, tokenizer, examples, encoded, outputs)
+    return functools.partial(get_head(type(model).__name__).load_comparison(), run)
 
 
-def _compare_embeddings(vectors: np.ndarray, comparison: Comparison, answers: Sequence[Answer]) -> None:
-    for vector, answer in zip(vectors, answers, strict=True):
+def compare_embeddings(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
+    """Compare the vectors of an embedder."""
+    for vector, answer in zip(run.outputs["embedding"], answers, strict=True):
         comparison.compare_floats("embedding", vector, answer.get("embedding"))
 
 
-def _compare_classes(run: _CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
+def compare_classes(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
+    """Compare the classes or values of a classifier."""
     task = run.task
     all_logits = task.average_logits(run.encoded, run.outputs, len(run.examples))
     for logits, expected, answer in zip(all_logits, run.decode(), answers, strict=True):
@@ -96,7 +91,8 @@ def _compare_label_sets(
     comparison.compare_labels("num_labels", sum(got), int(answer.get("num_labels", -1)))
 
 
-def _compare_tags(run: _CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
+def compare_tags(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
+    """Compare the tags of words."""
     task = run.task
     probabilities = task.compute_word_probabilities(run.encoded, run.outputs, run.examples)
     for example, word_probabilities, answer in zip(run.examples, probabilities, answers, strict=True):
@@ -133,7 +129,8 @@ def _match_words(tokenizer: BertTokenizer, example: object, word_numbers: np.nda
     ]
 
 
-def _compare_spans(run: _CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
+def compare_spans(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
+    """Compare the answers to questions."""
     for expected, answer in zip(run.decode(), answers, strict=True):
         best, number = expected["best"], int(answer.get("num_best", -1))
         comparison.compare_floats("score", expected["score"], answer.get("score"))

@@ -9,16 +9,10 @@ import tensorflow as tf
 
 from bert_keras.checkpoints.building import get_encoder
 from bert_keras.export.ids_graph import build_ids_function, call_model
-from bert_keras.export.saved_model.answers.classes import build_classifier
-from bert_keras.export.saved_model.answers.fillings import build_mask_filler
-from bert_keras.export.saved_model.answers.spans import build_question_answerer
-from bert_keras.export.saved_model.answers.tags import build_tagger
 from bert_keras.export.saved_model.answers.text_function import RunModel, TextFunction, accept_empty_batch
-from bert_keras.export.saved_model.answers.vectors import build_embedder, build_encoder
 from bert_keras.export.saved_model.graph_rewriting import rewrite_saved_model
 from bert_keras.export.saved_model.short_texts import count_real_tokens, count_tokens, separate_few_rows
-from bert_keras.modeling import BertClassifier, BertEmbedder, BertEncoder, BertQuestionAnswerer, BertTokenClassifier
-from bert_keras.modeling.masked_lm import MaskedLMModel
+from bert_keras.heads.known_heads import get_head
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
 
@@ -88,18 +82,12 @@ def build_text_function(
         tokenizer: the model's tokenizer.
         task: the model's task, if any.
     """
-    length = get_text_length(model, tokenizer)
-    if isinstance(model, BertClassifier):
-        return build_classifier(run if task.window_overlap is None else run_in_chunks(run), tokenizer, task)
-    if isinstance(model, BertTokenClassifier):
-        return build_tagger(run_in_chunks(run), tokenizer, task)
-    if isinstance(model, BertQuestionAnswerer):
-        return build_question_answerer(run_in_chunks(run), tokenizer, task)
-    if isinstance(model, BertEmbedder):
-        return build_embedder(run, tokenizer, task)
-    if isinstance(model, MaskedLMModel):
-        return build_mask_filler(run, tokenizer, length)
-    return build_encoder(run, tokenizer, length) if isinstance(model, BertEncoder) else None
+    head = get_head(type(model).__name__)
+    if head.graph is None:
+        return None
+    has_windows = task is not None and (task.window_overlap is not None or task.is_token_level)
+    run = run_in_chunks(run) if has_windows else run
+    return head.load_graph_builder()(run, tokenizer, task, get_text_length(model, tokenizer))
 
 
 def get_text_length(model: keras.Model, tokenizer: BertTokenizer) -> int:

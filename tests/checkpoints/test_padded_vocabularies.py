@@ -60,7 +60,7 @@ def test_rows_without_a_token_are_never_predicted(model, tokenizer):
 
 
 def test_the_saved_model_predicts_the_same_as_fill_mask(model, tokenizer):
-    served = build_mask_filler(lambda features: model(features, training=False), tokenizer, 17)
+    served = build_mask_filler(lambda features: model(features, training=False), tokenizer, None, 17)
     answer = served.answer(tf.constant(TEXTS))
     for number, (proposals,) in enumerate(bk.fill_mask(model, tokenizer, TEXTS)):
         assert answer["token_ids"][number, 0].numpy().tolist() == [one.token_id for one in proposals]

@@ -32,6 +32,22 @@ def test_a_head_names_its_task(head):
     assert (task.name, task.model_class) == (head.name, head.model_name)
 
 
+@by_model
+def test_a_head_names_functions_that_exist(head):
+    """Heads that are fine-tuned have all of them."""
+    names = ("training_reader", "scoring_reader", "description", "comparison", "graph")
+    given = {name for name in names if getattr(head, name) is not None}
+    assert given == set(names) if head.is_finetuned else given <= {"graph"}
+    loads = {
+        "training_reader": head.load_training_reader,
+        "scoring_reader": head.load_scoring_reader,
+        "description": head.load_description,
+        "comparison": head.load_comparison,
+        "graph": head.load_graph_builder,
+    }
+    assert all(callable(loads[name]()) for name in given)
+
+
 def test_only_heads_with_labelled_examples_are_fine_tuned():
     assert [head.name for head in list_finetuned_heads()] == ["classify", "tag", "answer", "embed"]
     assert find_finetuned_head("BertMaskedLM") is find_finetuned_head("AnotherModel") is None

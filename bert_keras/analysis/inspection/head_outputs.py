@@ -9,7 +9,7 @@ import numpy as np
 
 from bert_keras.analysis.inspection.forward_pass import ForwardPass
 from bert_keras.checks import quote
-from bert_keras.heads.known_heads import find_finetuned_head
+from bert_keras.heads.known_heads import find_finetuned_head, get_task_head
 from bert_keras.modeling import BertEmbedder, BertPretrainer, ElectraPretrainer
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task, softmax
@@ -83,10 +83,11 @@ def predict_with_head(model: keras.Model, predictor: Predictor | None, forward_p
     if predictor is None or (isinstance(model, BertEmbedder) and len(texts) == 1):
         return None
     [answer] = predictor([texts])
-    return _DESCRIPTIONS[predictor.task.name](predictor.task, answer)
+    return get_task_head(predictor.task.name).load_description()(predictor.task, answer)
 
 
-def _describe_classes(task: Task, answer: Mapping) -> Prediction:
+def describe_classes(task: Task, answer: Mapping) -> Prediction:
+    """Describe the classes, labels or value of a text."""
     if task.problem == "regression":
         return Prediction("The number predicted for the text.", "value", (PredictedItem("value", answer["value"]),))
     predicted = answer["labels"] if task.problem == "multi_label" else [answer["label"]]
@@ -98,7 +99,8 @@ def _describe_classes(task: Task, answer: Mapping) -> Prediction:
     return Prediction(description, "probability", items)
 
 
-def _describe_tags(task: Task, answer: Mapping) -> Prediction:
+def describe_tags(task: Task, answer: Mapping) -> Prediction:
+    """Describe the tags of words."""
     kind = "entities" if "entities" in answer else "words"
     items = tuple(
         PredictedItem(item["label"], item["probability"], 0, item["start"], item["end"]) for item in answer[kind]
@@ -106,7 +108,8 @@ def _describe_tags(task: Task, answer: Mapping) -> Prediction:
     return Prediction(f"The {kind} with their tags and character ranges.", "probability", items)
 
 
-def _describe_answers(task: Task, answer: Mapping) -> Prediction:
+def describe_answers(task: Task, answer: Mapping) -> Prediction:
+    """Describe the answers to a question."""
     items = [
         PredictedItem(
             span["answer"], span["probability"], 1, span["start"], span["end"], span["answer"] == answer["answer"]
@@ -119,18 +122,11 @@ def _describe_answers(task: Task, answer: Mapping) -> Prediction:
     return Prediction(description, "probability", tuple(items))
 
 
-def _describe_cosine(task: Task, answer: Mapping) -> Prediction:
+def describe_cosine(task: Task, answer: Mapping) -> Prediction:
+    """Describe the similarity of two texts."""
     prompt = f" after the prompt {quote(task.prompt_text)}" if task.prompt_text else ""
     description = f"Cosine similarity of the two texts, each encoded separately{prompt}; 1 = same direction."
     return Prediction(description, "cosine", (PredictedItem("cosine", answer["cosine"]),))
-
-
-_DESCRIPTIONS = {
-    "classify": _describe_classes,
-    "tag": _describe_tags,
-    "answer": _describe_answers,
-    "embed": _describe_cosine,
-}
 
 
 def _describe_next_sentence(forward_pass: ForwardPass) -> Prediction:

@@ -131,7 +131,7 @@ def get_architecture(model: str, family: str) -> str:
 
 def _check_function(values: dict, source: str) -> None:
     """Raise `InputError` if the model computes something that our encoder does not."""
-    if (family := read_family(values)) not in ARCHITECTURES:
+    if (family := read_family(values)) not in tuple(ARCHITECTURES):  # it may be a list, which has no hash
         known = " or ".join(map(repr, ARCHITECTURES))
         raise InputError(f"{source} has model_type {quote(family)}; expected {known}: load another model")
     for key, allowed in _FUNCTION_KEYS.items():

@@ -18,7 +18,7 @@ from bert_keras.serving.messages.tensors import decode_raw_tensor, encode_infer_
 from bert_keras.serving.protocols.selection import find_version
 from bert_keras.serving.protocols.signatures import choose_signature, get_specs, run_signature
 from bert_keras.serving.protocols.tasks import STATUSES
-from bert_keras.serving.worker.tensor_spec import TensorSpec
+from bert_keras.tasks.signatures import TensorSpec
 
 _TAG = "Open Inference Protocol"
 _JSON_LENGTH = b"inference-header-content-length"

@@ -11,7 +11,7 @@ from bert_keras.checks import format_names, quote
 from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.models.served_version import ServedVersion
 from bert_keras.serving.worker.jobs import IDS, SIGNATURE, Result
-from bert_keras.serving.worker.tensor_spec import TensorSpec
+from bert_keras.tasks.signatures import TensorSpec
 
 SERVING_DEFAULT, ID_SIGNATURE = "serving_default", "ids"
 

@@ -18,7 +18,7 @@ from bert_keras.serving.protocols.grpc_call import GrpcCall, grpc_call
 from bert_keras.serving.protocols.signatures import SERVING_DEFAULT, get_specs, run_signature
 from bert_keras.serving.protocols.tensorflow_serving_rest import TENSOR_TYPES, classify, read_examples, regress
 from bert_keras.serving.server_state import ServerState
-from bert_keras.serving.worker.tensor_spec import TensorSpec
+from bert_keras.tasks.signatures import TensorSpec
 
 _METHOD = "tensorflow/serving/predict"
 _UNKNOWN = 2  # tensorflow.error.UNKNOWN

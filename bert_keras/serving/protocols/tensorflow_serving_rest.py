@@ -19,7 +19,7 @@ from bert_keras.serving.models.served_version import ServedVersion
 from bert_keras.serving.protocols.selection import find_version, read_version
 from bert_keras.serving.protocols.signatures import SERVING_DEFAULT, get_specs, run_signature
 from bert_keras.serving.protocols.tasks import STATUSES
-from bert_keras.serving.worker.tensor_spec import TensorSpec
+from bert_keras.tasks.signatures import TensorSpec
 
 _TAG = "TensorFlow Serving"
 _PLACES = ("/v1/models/{name}", "/v1/models/{name}/versions/{version}", "/v1/models/{name}/labels/{label}")

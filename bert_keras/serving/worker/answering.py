@@ -10,11 +10,8 @@ from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.serving.worker.jobs import ANSWERS, SIGNATURE, Job
-from bert_keras.serving.worker.signature_outputs import compute_signature_outputs
 from bert_keras.tasks.base import Task
-from bert_keras.tasks.mask_filling_task import MaskFilling
 from bert_keras.tasks.predictor import Predictor
-from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 
 _UNLIMITED = 10**9  # tokens
 
@@ -80,7 +77,7 @@ class Answering:
             `ANSWERS`: one answer per example. `SIGNATURE`: arrays `(B, ...)`, keyed by name.
         """
         if job.kind == SIGNATURE:
-            return compute_signature_outputs(encoded.task, encoded.sequences, outputs, encoded.examples)
+            return encoded.task.compute_signature(encoded.sequences, outputs, encoded.examples)
         answers = encoded.task.decode(encoded.sequences, outputs, encoded.examples)
         return _select_best(encoded.task, answers, job.options.get("top"))
 
@@ -130,17 +127,16 @@ class Answering:
         is_cut = task.window_overlap is None  # otherwise long texts are read in windows
         limit = task.max_sequence_length if is_cut and not options.get("truncate", True) else None
         encode_task = task if limit is None else dataclasses.replace(task, max_sequence_length=_UNLIMITED)
-        is_lenient = kind == SIGNATURE and isinstance(task, MaskFilling)  # as the SavedModel
+        encode = encode_task.encode_truncated if kind == SIGNATURE else encode_task.encode
         try:
-            sequences = (encode_task.encode_truncated if is_lenient else encode_task.encode)(self._tokenizer, examples)
+            sequences = encode(self._tokenizer, examples)
         except InputError as error:
             if len(jobs) == 1:
                 return [error]
             return [result for job in jobs for result in self._encode_together(kind, [job])]  # only the wrong one fails
         results, begin, first = [], 0, 0
-        is_pair_of_texts = isinstance(task, SentenceEmbedding)
         for own_task, own, _ in jobs:
-            count = sum(1 + (is_pair_of_texts and example.second_text is not None) for example in own)
+            count = sum(map(task.count_inputs, own))
             end = int(np.searchsorted(sequences.examples, first + count))
             part, begin, first = sequences.slice(begin, end), end, first + count
             results.append(_check_length(part, limit) or EncodedJob(own_task, own, part))

@@ -7,17 +7,13 @@ from typing import NamedTuple
 
 from bert_keras.errors import InputError
 from bert_keras.serving.worker.model_source import KERAS, ModelSource
-from bert_keras.serving.worker.signature_outputs import describe_signature_outputs
-from bert_keras.serving.worker.tensor_spec import TensorSpec
-from bert_keras.tasks.base import Task
 from bert_keras.tasks.engines.artifact_files import Artifact
 from bert_keras.tasks.engines.cores import count_cores
 from bert_keras.tasks.engines.engine import FAST_SAVED_MODEL, count_threads
 from bert_keras.tasks.predictor import Predictor
-from bert_keras.tasks.sentence_embedding import SentenceEmbedding
+from bert_keras.tasks.signatures import TensorSpec
 
 _WARM_UP_WORDS = (1, 4, 16, 60, 300)  # per text
-_WARM_UP_WORD = {"fill-mask": "[MASK]"}
 _WARM_UP_SECONDS = 5.0  # at most
 
 
@@ -77,7 +73,7 @@ def warm_up(predictor: Predictor) -> None:
     task = predictor.task
     end = time.monotonic() + _WARM_UP_SECONDS
     for num_words in _WARM_UP_WORDS:
-        text = " ".join([_WARM_UP_WORD.get(task.name, "weather")] * num_words)
+        text = " ".join([task.warm_up_word] * num_words)
         example = task.make_example(*(text for _ in task.input_names))
         for size in (1, 4):
             with contextlib.suppress(InputError):  # too many masks for the model
@@ -115,30 +111,19 @@ def describe_model(model: OpenModel) -> dict[str, object]:
         "signatures": {
             "serving_default": (
                 [TensorSpec(name, "string", (-1,)) for name in task.input_names],
-                describe_signature_outputs(task, dimensions),
+                task.describe_signature(dimensions),
             ),
             "ids": (
                 [TensorSpec(name, "int32", (-1, -1)) for name in ("input_ids", "attention_mask", "token_type_ids")],
-                _describe_ids_outputs(task, dimensions),
+                task.describe_ids_signature(dimensions),
             ),
         },
     }
 
 
-def _describe_ids_outputs(task: Task, dimensions: int | None) -> list[TensorSpec]:
-    if isinstance(task, SentenceEmbedding):
-        return [TensorSpec("sentence_embedding", "float32", (-1, dimensions or -1))]
-    if task.name == "answer":
-        return [TensorSpec(name, "float32", (-1, -1)) for name in ("start_logits", "end_logits")]
-    if task.name == "fill-mask":
-        return [TensorSpec("logits", "float32", (-1, -1, -1))]
-    num_classes = len(getattr(task, "labels", ())) or 1
-    return [TensorSpec("logits", "float32", (-1, *([-1] * task.is_token_level), num_classes))]
-
-
 def _count_dimensions(predictor: Predictor) -> int | None:
     """Return the length of sentence vectors; None if the model makes none."""
-    if not isinstance(predictor.task, SentenceEmbedding):
+    if not predictor.task.makes_vectors:
         return None
     return len(predictor.answer([predictor.task.make_example("a")])[0]["embedding"])
 

@@ -3,24 +3,12 @@
 from collections.abc import Callable, Mapping
 
 from bert_keras.errors import InputError
+from bert_keras.heads.known_heads import list_finetuned_heads
 
 DEV_SHARE = 0.1  # default share of the training examples that is held out
-TASKS_OF_OPTION = {  # for commands that read labelled examples
-    "problem": ("classify",),
-    "class_weights": ("classify",),
-    "labelled_tokens": ("tag",),
-    "max_answer_length": ("answer",),
-    "objective": ("embed",),
-    "prompt": ("embed",),
-    "window_overlap": ("classify", "tag", "answer"),
-    "text_column": ("classify", "embed"),
-    "second_text_column": ("classify", "embed"),
-    "label_column": ("classify", "embed"),
-    "columns": ("classify", "embed"),
-    "delimiter": ("classify", "embed"),
-    "separator": ("classify",),
-    "word_column": ("tag",),
-    "tag_column": ("tag",),
+TASKS_OF_OPTION = {  # for commands that read labelled examples: the tasks that each option is for
+    name: tuple(head.name for head in list_finetuned_heads() if name in head.options)
+    for name in dict.fromkeys(name for head in list_finetuned_heads() for name in head.options)
 }
 
 

@@ -2,12 +2,13 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checks import check_integer, format_names, quote
 from bert_keras.errors import InputError
+from bert_keras.heads.known_heads import get_task_head, list_finetuned_heads
 from bert_keras.metrics.tag_schemes import detect_scheme, is_entity_tag
 from bert_keras.pipelines.readers.bad_examples import BadExamples
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
@@ -62,7 +63,7 @@ class TrainingData:
     reading: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
 
-class _Inputs(NamedTuple):
+class Inputs(NamedTuple):
     """Where the examples come from, and how they are read; `dev` is None if they are held out of `train`."""
 
     train: Source
@@ -73,7 +74,7 @@ class _Inputs(NamedTuple):
     spell: Spell
 
 
-class _Read(NamedTuple):
+class Read(NamedTuple):
     """A task with its training examples, held-out examples (None: not given) and columns (None: no table)."""
 
     task: Task
@@ -120,7 +121,8 @@ def read_training_data(
     train_source = resolve_data(train, "train", name, options, pair=pair, spell=spell)
     dev_source = None if dev is None else resolve_data(dev, "dev", name, options, spell=spell)
     bad, held_out = BadExamples(skip=on_error == "skip", spell=spell), None
-    task, train, dev, columns = _READERS[name](_Inputs(train_source, dev_source, options, settings, bad, spell))
+    read = get_task_head(name).load_training_reader()
+    task, train, dev, columns = read(Inputs(train_source, dev_source, options, settings, bad, spell))
     if dev is None:
         train, dev, held_out = hold_out(train, train_source, share=dev_share, seed=seed, spell=spell)
     warnings = find_data_warnings(
@@ -138,7 +140,7 @@ def read_training_data(
 
 def check_task_name(name: str) -> None:
     """Raise `InputError` unless there is such a task."""
-    check_choice("the task", name, tuple(_READERS))
+    check_choice("the task", name, [head.name for head in list_finetuned_heads()])
 
 
 def read_training_data_for_checkpoint(
@@ -192,7 +194,8 @@ def describe_reading(
     return reading
 
 
-def _read_to_classify(inputs: _Inputs) -> _Read:
+def read_to_classify(inputs: Inputs) -> Read:
+    """Read texts or pairs with labels or numbers."""
     train_source, dev_source, options, settings, bad, spell = inputs
     problem, dev = settings.get("problem", "single_label"), None
     train, columns = read_texts(train_source, options, problem, bad, spell=spell)
@@ -211,10 +214,11 @@ def _read_to_classify(inputs: _Inputs) -> _Read:
         dev = keep_known(dev, get_labels, classes, dev_source, bad, explain)
         _check_any_left(dev, dev_source, bad)
     task = TextClassification(**settings, labels=tuple(classes), has_pairs=columns.second_text is not None)
-    return _Read(task, train, dev, columns)
+    return Read(task, train, dev, columns)
 
 
-def _read_to_tag(inputs: _Inputs) -> _Read:
+def read_to_tag(inputs: Inputs) -> Read:
+    """Read tagged words."""
     train_source, dev_source, options, settings, bad, spell = inputs
     train, dev = (
         None if source is None else read_tagged_words(source, **options.get_word_options(), bad=bad, spell=spell)
@@ -240,10 +244,11 @@ def _read_to_tag(inputs: _Inputs) -> _Read:
         dev = keep_known(dev, lambda sentence: sentence.tags, tags, dev_source, bad, explain)
         _check_any_left(dev, dev_source, bad)
     task = TokenClassification(**settings, labels=tuple(tags), scheme="none" if scheme == "none" else "IOB2")
-    return _Read(task, train, dev)
+    return Read(task, train, dev)
 
 
-def _read_to_answer(inputs: _Inputs) -> _Read:
+def read_to_answer(inputs: Inputs) -> Read:
+    """Read questions with their answers."""
     train_source, dev_source, options, settings, bad, spell = inputs
     train, dev = (
         None if source is None else read_questions(source, format=options.format, bad=bad, spell=spell)
@@ -256,10 +261,11 @@ def _read_to_answer(inputs: _Inputs) -> _Read:
             f"{dev_source}, {impossible.place}: the question has no answer, but all questions of {train_source} have "
             "one; expected questions of one kind: train with some that have no answer, or remove them"
         )
-    return _Read(QuestionAnswering(**settings, allows_null=allows_null), train, dev)
+    return Read(QuestionAnswering(**settings, allows_null=allows_null), train, dev)
 
 
-def _read_to_embed(inputs: _Inputs) -> _Read:
+def read_to_embed(inputs: Inputs) -> Read:
+    """Read pairs of texts, with scores or without."""
     train_source, dev_source, options, settings, bad, spell = inputs
     objective, dev = settings.get("objective", "regression"), None
     if dev_source is None and objective == "contrastive":
@@ -272,15 +278,7 @@ def _read_to_embed(inputs: _Inputs) -> _Read:
         dev, _ = read_pairs(dev_source, options, "regression", bad, spell=spell)
     bad.check()
     scores = [example.label for example in [*train, *(dev or ())] if example.label is not None]
-    return _Read(SentenceEmbedding(**settings, highest_score=max(1.0, *scores)), train, dev, columns)
-
-
-_READERS: dict[str, Callable[[_Inputs], _Read]] = {
-    "classify": _read_to_classify,
-    "tag": _read_to_tag,
-    "answer": _read_to_answer,
-    "embed": _read_to_embed,
-}
+    return Read(SentenceEmbedding(**settings, highest_score=max(1.0, *scores)), train, dev, columns)
 
 
 def _find_classes(examples: Sequence[TextExample], source: Source) -> list[str]:

@@ -1,22 +1,20 @@
 """Examples with a model's answers, as tables in Markdown for TensorBoard's TEXT tab."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
 
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.tasks.base import Task
+from bert_keras.tasks.base import Row, Task
 from bert_keras.tasks.mask_filling import find_top_tokens, get_masked_lm, predict_tokens
 from bert_keras.tasks.masked_lm_scores import FIXED_MASKS
 
 _MAX_EXAMPLES = 20
 _MAX_CHARACTERS = 300
 _NUM_SEQUENCES = 8  # of which masks are filled
-
-Row = tuple[bool | float, list[str]]  # whether the answer is wrong, or the error of a number; and the cells
 
 
 def format_answers(task: Task, examples: Sequence, answers: Sequence[Mapping]) -> str:
@@ -27,7 +25,7 @@ def format_answers(task: Task, examples: Sequence, answers: Sequence[Mapping]) -
         examples: its examples, with labels.
         answers: the model's answers to them.
     """
-    rows = [_ROWS[task.name](task, example, answer) for example, answer in zip(examples, answers, strict=True)]
+    rows = [task.make_row(example, answer) for example, answer in zip(examples, answers, strict=True)]
     return _format_rows(["text", "label", "prediction", "probability"], rows)
 
 
@@ -68,47 +66,6 @@ def _show_context(ids: np.ndarray, place: int, tokenizer: BertTokenizer, width: 
     tokens = [tokenizer.vocabulary[token_id] for token_id in ids[begin:end] if token_id != tokenizer.pad_id]
     tokens[place - begin] = "[MASK]"
     return " ".join(tokens).replace(" ##", "")
-
-
-def _make_class_row(task: Task, example: object, answer: Mapping) -> Row:
-    text = " / ".join(filter(None, (example.text, example.second_text)))
-    if task.problem == "regression":
-        return abs(answer["value"] - example.label), [text, f"{example.label:.3f}", f"{answer['value']:.3f}", ""]
-    if task.problem == "multi_label":
-        probabilities = f"{max(answer['probabilities']):.3f}"
-        is_wrong = set(answer["labels"]) != set(example.label)
-        return is_wrong, [text, ", ".join(example.label), ", ".join(answer["labels"]), probabilities]
-    return answer["label"] != example.label, [text, example.label, answer["label"], f"{answer['probability']:.3f}"]
-
-
-def _make_tag_row(task: Task, example: object, answer: Mapping) -> Row:
-    label, prediction = (
-        " ".join(f"{word}/{tag}" for word, tag in zip(example.words, tags, strict=True) if tag != "O")
-        for tags in (example.tags, answer["tags"])
-    )
-    found = answer.get("entities", answer.get("words"))
-    probability = f"{min(one['probability'] for one in found):.3f}" if found else ""
-    return list(answer["tags"]) != list(example.tags), [example.text, label, prediction, probability]
-
-
-def _make_answer_row(task: Task, example: object, answer: Mapping) -> Row:
-    accepted = list(dict.fromkeys(one.text for one in example.answers))
-    probability = "" if answer["probability"] is None else f"{answer['probability']:.3f}"
-    cells = [example.question, " / ".join(accepted), answer["answer"], probability]
-    return answer["answer"] not in (accepted or [""]), cells
-
-
-def _make_pair_row(task: Task, example: object, answer: Mapping) -> Row:
-    expected, text = example.label / task.highest_score, f"{example.text} / {example.second_text}"
-    return abs(answer["cosine"] - expected), [text, f"{expected:.3f}", f"{answer['cosine']:.3f}", ""]
-
-
-_ROWS: dict[str, Callable[[Task, object, Mapping], Row]] = {
-    "classify": _make_class_row,
-    "tag": _make_tag_row,
-    "answer": _make_answer_row,
-    "embed": _make_pair_row,
-}
 
 
 def _format_rows(headings: Sequence[str], rows: Sequence[Row]) -> str:

@@ -8,7 +8,7 @@ from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.text_classification import THRESHOLD, TextClassification
 
 
-def build_classifier(run: RunModel, tokenizer: BertTokenizer, task: TextClassification) -> TextFunction:
+def build_classifier(run: RunModel, tokenizer: BertTokenizer, task: TextClassification, length: int) -> TextFunction:
     """Build the function from `text`, and `second_text` for pairs, to classes.
 
     Its outputs, for B texts and C classes, are `scores` (B, C), the logits (their mean for a text in windows), and

@@ -12,11 +12,12 @@ from bert_keras.export.saved_model.answers.text_function import (
 )
 from bert_keras.pipelines.batches.graph_encoding import encode_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.tasks.base import Task
 
 NUM_FILLINGS = 5
 
 
-def build_mask_filler(run: RunModel, tokenizer: BertTokenizer, length: int) -> TextFunction:
+def build_mask_filler(run: RunModel, tokenizer: BertTokenizer, task: Task | None, length: int) -> TextFunction:
     """Build the function from `text` that contains [MASK] to the proposals of `fill_mask`.
 
     Its outputs, for B texts with at most M masks and K = 5 proposals, the most probable first, are `tokens` (B, M, K),

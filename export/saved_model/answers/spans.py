@@ -40,7 +40,9 @@ class _Spans(NamedTuple):
         return _Spans(*(tf.boolean_mask(x, mask) for x in self))
 
 
-def build_question_answerer(run: RunModel, tokenizer: BertTokenizer, task: QuestionAnswering) -> TextFunction:
+def build_question_answerer(
+    run: RunModel, tokenizer: BertTokenizer, task: QuestionAnswering, length: int
+) -> TextFunction:
     """Build the function from `question` and `context` to the answers of `QuestionAnswering`.
 
     Its outputs, for B questions, are `answer` (B,), "" for no answer; `start` and `end` (B,), its character range in

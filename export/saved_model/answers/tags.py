@@ -14,7 +14,7 @@ from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.token_classification import TokenClassification
 
 
-def build_tagger(run: RunModel, tokenizer: BertTokenizer, task: TokenClassification) -> TextFunction:
+def build_tagger(run: RunModel, tokenizer: BertTokenizer, task: TokenClassification, length: int) -> TextFunction:
     """Build the function from `text` to the tags of its words. Words are BERT's: a punctuation mark is a word.
 
     Its outputs, for B texts of at most W words, are `words` and `labels` (B, W), strings, padded with ""; `label_ids`

@@ -6,10 +6,11 @@ from bert_keras.export.saved_model.answers.text_function import RunModel, TextFu
 from bert_keras.features import FEATURES, to_huggingface_names
 from bert_keras.pipelines.batches.graph_encoding import encode_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.tasks.base import Task
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding, count_prompt_tokens
 
 
-def build_embedder(run: RunModel, tokenizer: BertTokenizer, task: SentenceEmbedding) -> TextFunction:
+def build_embedder(run: RunModel, tokenizer: BertTokenizer, task: SentenceEmbedding, length: int) -> TextFunction:
     """Build the function from `text` to `embedding` (B, D). The task's prompt is put before each text."""
     prompt = task.prompt_text
     num_unpooled = 0 if task.include_prompt or not prompt else count_prompt_tokens(tokenizer, prompt)
@@ -26,7 +27,7 @@ def build_embedder(run: RunModel, tokenizer: BertTokenizer, task: SentenceEmbedd
     return TextFunction(("text",), answer)
 
 
-def build_encoder(run: RunModel, tokenizer: BertTokenizer, length: int) -> TextFunction:
+def build_encoder(run: RunModel, tokenizer: BertTokenizer, task: Task | None, length: int) -> TextFunction:
     """Build the function from `text` to an encoder's outputs.
 
     They are `last_hidden_state` (B, S, D), zeros in padding; `pooler_output` (B, D) if there is a pooler; `input_ids`

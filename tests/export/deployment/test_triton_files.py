@@ -10,7 +10,6 @@ from tritonclient.grpc import model_config_pb2
 
 import bert_keras as bk
 from bert_keras.errors import InputError
-from bert_keras.serving.worker.signature_outputs import describe_signature_outputs
 from bert_keras.tasks.engines.onnxruntime_engine import OnnxruntimeEngine
 from bert_keras.tasks.text_classification import TextClassification
 from tests.export.conftest import KINDS
@@ -61,9 +60,7 @@ def test_configuration_for_texts_has_the_outputs_of_serving_default(kind, deploy
     assert config.dynamic_batching.default_queue_policy.max_queue_size == 512
     assert config.parameters["artifact"].string_value == "onnx"
     assert describe_tensors(config.input) == dict.fromkeys(predictor.task.input_names, ("TYPE_STRING", (1,)))
-    expected = {
-        name: (TYPES[dtype], shape[1:] or (1,)) for name, dtype, shape in describe_signature_outputs(predictor.task, 36)
-    }
+    expected = {name: (TYPES[dtype], shape[1:] or (1,)) for name, dtype, shape in predictor.task.describe_signature(36)}
     assert describe_tensors(config.output) == expected
 
 
