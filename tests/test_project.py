@@ -76,7 +76,7 @@ PACKAGES = {
     ),
 }
 # what the tests of the size of the code and of its seams allow
-MOST_LINES, MOST_MODULES, MOST_NAMING_MODULES = 60_400, 532, 98
+MOST_LINES, MOST_MODULES, MOST_NAMING_MODULES = 60_305, 532, 98
 EXCEPTIONS = {
     # `from_checkpoint` is a method of every model, so the import is inside it; checkpoints are built on modeling
     ("bert_keras.modeling.base", "bert_keras.checkpoints.loading"),

@@ -13,7 +13,7 @@ Rows = tuple[tuple[str | None, ...], ...]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """An architecture.
+    """The tensors, classes and settings of an architecture in checkpoints.
 
     Attributes:
         model_type: its name in `config.json`, which is also the prefix of the encoder's tensors.

@@ -10,25 +10,27 @@ from collections.abc import Callable
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Head:
-    """A head and the encoder without a head, which has a record of its own.
+    """A head; the encoder without a head has a record, too.
+
+    Fields whose values are written as `module:attribute` are imported by `load`.
 
     Attributes:
         name: the name of the task, as in `finetune --task`; for a head without a task, a name for messages.
-        model: the Keras class of a model with the head, as `module:attribute`.
-        task: the class that encodes, decodes and scores examples, as `module:attribute`, or None if there is none.
+        model: the Keras class of a model with the head; `module:attribute`.
+        task: the class that encodes, decodes and scores examples; `module:attribute`, or None if there is none.
         is_finetuned: whether `finetune` trains the head on labelled examples.
-        training_reader: the function that reads training and held-out examples and creates the task, as
+        training_reader: the function that reads training and held-out examples and creates the task;
             `module:attribute`.
-        scoring_reader: the function that reads labelled examples of a given task, as `module:attribute`.
-        description: the function that describes a prediction for `inspect`, as `module:attribute`.
+        scoring_reader: the function that reads labelled examples of a given task; `module:attribute`.
+        description: the function that describes a prediction for `inspect`; `module:attribute`.
         huggingface: the ending of its class in transformers, or None if transformers has no class of its own for it.
         pipeline_tag: the task under which the Hub lists a model.
         peft: PEFT's task type, or None if adapters cannot be stored for the head.
         outputs: the outputs that the task decodes, under their Hugging Face names.
-        graph: the function that builds the answers in the graph of a SavedModel, as `module:attribute`, or None if a
-            model with this head has no answers to texts. Its arguments are those of `build_text_function` and the
-            number of tokens at which texts are cut.
-        comparison: the function that compares the answers of a SavedModel with those of the task, as
+        graph: the function that builds the answers in the graph of a SavedModel, a `BuildAnswers` of
+            `export/saved_model/answers/text_function.py`; `module:attribute`, or None if a model with this head does
+            not answer texts.
+        comparison: the function that compares the answers of a SavedModel with the answers of the task;
             `module:attribute`.
         options: the options of `finetune` and of the commands that read labelled examples which only some tasks have.
         has_num_classes: whether the constructor takes `num_classes`.
@@ -68,36 +70,7 @@ class Head:
         """The name of the model's class."""
         return self.model.partition(":")[2]
 
-    def load_model_class(self) -> type:
-        """Import and return the model's class."""
-        return _load(self.model)
-
-    def load_graph_builder(self) -> Callable:
-        """Import and return the function that builds the answers in a graph."""
-        return _load(self.graph)
-
-    def load_comparison(self) -> Callable:
-        """Import and return the function that compares answers."""
-        return _load(self.comparison)
-
-    def load_training_reader(self) -> Callable:
-        """Import and return the function that reads training examples."""
-        return _load(self.training_reader)
-
-    def load_scoring_reader(self) -> Callable:
-        """Import and return the function that reads labelled examples of a given task."""
-        return _load(self.scoring_reader)
-
-    def load_description(self) -> Callable:
-        """Import and return the function that describes a prediction."""
-        return _load(self.description)
-
-    def load_task_class(self) -> type:
-        """Import and return the task's class."""
-        return _load(self.task)
-
-
-def _load(reference: str) -> Callable:
-    """Return the attribute that `module:attribute` names."""
-    module, _, name = reference.partition(":")
-    return getattr(importlib.import_module(module), name)
+    def load(self, part: str) -> Callable:
+        """Import and return the class or function that a field names as `module:attribute`, such as "task"."""
+        module, _, name = getattr(self, part).partition(":")
+        return getattr(importlib.import_module(module), name)

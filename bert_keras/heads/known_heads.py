@@ -14,6 +14,7 @@ HEADS = (
     encoder.HEAD,
 )
 _BY_MODEL = {head.model_name: head for head in HEADS}
+_BY_TASK = {head.name: head for head in HEADS if head.task is not None}
 
 
 def get_head(model: str) -> Head:
@@ -23,7 +24,7 @@ def get_head(model: str) -> Head:
 
 def get_task_head(task: str) -> Head:
     """Return the head of a task, given the name of the task."""
-    return next(head for head in HEADS if head.name == task)
+    return _BY_TASK[task]
 
 
 def find_finetuned_head(model: str) -> Head | None:

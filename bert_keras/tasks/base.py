@@ -184,13 +184,13 @@ class Task(abc.ABC):
         """Return the row of a labelled example in a table of answers: text, label, prediction, probability."""
         raise NotImplementedError
 
+    @abc.abstractmethod
     def describe_signature(self, num_dimensions: int | None) -> list[TensorSpec]:
         """Return the outputs of the signature `serving_default`.
 
         Args:
             num_dimensions: the length of sentence vectors, if the model makes them.
         """
-        raise NotImplementedError
 
     def describe_ids_signature(self, num_dimensions: int | None) -> list[TensorSpec]:
         """Return the outputs of the signature `ids`. The argument is that of `describe_signature`."""
@@ -198,11 +198,11 @@ class Task(abc.ABC):
         num_classes = len(getattr(self, "labels", ())) or 1
         return [TensorSpec("logits", "float32", (-1, *([-1] * self.is_token_level), num_classes))]
 
+    @abc.abstractmethod
     def compute_signature(
         self, sequences: EncodedSequences, outputs: Mapping[str, np.ndarray], examples: Sequence
     ) -> Arrays:
         """Return the outputs of `serving_default` for B examples, `(B, ...)` each; strings are `str` objects."""
-        raise NotImplementedError
 
     def check_top(self, top: int, name: str = "top") -> int:
         """Return the number of alternatives to list, including the best one.

@@ -112,7 +112,7 @@ def _make_task(source: str, stored: dict | None, head: _Head, changes: dict) -> 
             f"{source} holds a {head.model}, which has no task head; expected one of "
             f"{list_model_names(list_finetuned_heads())}: fine-tune it first"
         )
-    kind = record.load_task_class()
+    kind = record.load("task")
     settings, fixed = _read_settings(source, stored, kind), _get_head_settings(head.settings, kind)
     changes = {name: value for name, value in changes.items() if value is not None}
     free = [name for name in _get_fields(kind) if name not in fixed]

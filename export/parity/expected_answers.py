@@ -53,7 +53,7 @@ def expect_text_answers(reference: Reference, texts: Sequence[tuple[str, ...]]) 
     encoded = task.encode(tokenizer, examples)
     outputs = reference.compute_task_outputs(encoded)
     run = CheckpointRun(task, tokenizer, examples, encoded, outputs)
-    return functools.partial(get_head(type(model).__name__).load_comparison(), run)
+    return functools.partial(get_head(type(model).__name__).load("comparison"), run)
 
 
 def compare_embeddings(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:

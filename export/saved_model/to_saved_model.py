@@ -87,7 +87,7 @@ def build_text_function(
         return None
     has_windows = task is not None and (task.window_overlap is not None or task.is_token_level)
     run = run_in_chunks(run) if has_windows else run
-    return head.load_graph_builder()(run, tokenizer, task, get_text_length(model, tokenizer))
+    return head.load("graph")(run, tokenizer, task, get_text_length(model, tokenizer))
 
 
 def get_text_length(model: keras.Model, tokenizer: BertTokenizer) -> int:

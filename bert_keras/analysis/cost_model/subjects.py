@@ -91,7 +91,7 @@ def add_head(encoder: "keras.Model", head: str, num_classes: int = 2) -> "keras.
     if head not in HEADS:
         raise InputError(f"there is no head {head!r}; expected one of {', '.join(HEADS)}: choose one of them")
     arguments = (num_classes,) if HEADS[head].has_num_classes else ()
-    return HEADS[head].load_model_class()(encoder, *arguments)
+    return HEADS[head].load("model")(encoder, *arguments)
 
 
 def _build_recipe(subject: Subject, run: Pretraining, head: str | None) -> "keras.Model":

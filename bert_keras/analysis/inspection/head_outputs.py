@@ -64,7 +64,7 @@ def make_predictor(folder: str | os.PathLike | None, model: keras.Model, tokeniz
     if head is None:
         return None
     changes = {"max_sequence_length": model.encoder.config.max_sequence_length}
-    if head.load_task_class().is_token_level:
+    if head.load("task").is_token_level:
         changes["window_overlap"] = 0  # the text is a single window
     return Predictor(model, tokenizer, restore_task(folder, model, tokenizer, **changes))
 
@@ -83,7 +83,7 @@ def predict_with_head(model: keras.Model, predictor: Predictor | None, forward_p
     if predictor is None or (isinstance(model, BertEmbedder) and len(texts) == 1):
         return None
     [answer] = predictor([texts])
-    return get_task_head(predictor.task.name).load_description()(predictor.task, answer)
+    return get_task_head(predictor.task.name).load("description")(predictor.task, answer)
 
 
 def describe_classes(task: Task, answer: Mapping) -> Prediction:

@@ -59,7 +59,7 @@ _FUNCTION_KEYS = {
     "quantization_config": (None,),
     "auto_map": (None,),
 }
-_ARCHITECTURES = {head.huggingface: head.model_name for head in HEADS if head.huggingface is not None}
+_MODEL_OF_ENDING = {head.huggingface: head.model_name for head in HEADS if head.huggingface is not None}
 PROBLEMS = {
     "single_label": "single_label_classification",
     "multi_label": "multi_label_classification",
@@ -131,7 +131,8 @@ def get_architecture(model: str, family: str) -> str:
 
 def _check_function(values: dict, source: str) -> None:
     """Raise `InputError` if the model computes something that our encoder does not."""
-    if (family := read_family(values)) not in tuple(ARCHITECTURES):  # it may be a list, which has no hash
+    family = read_family(values)
+    if not isinstance(family, str) or family not in ARCHITECTURES:
         known = " or ".join(map(repr, ARCHITECTURES))
         raise InputError(f"{source} has model_type {quote(family)}; expected {known}: load another model")
     for key, allowed in _FUNCTION_KEYS.items():
@@ -182,15 +183,15 @@ def _find_class(architecture: str | None, family: str, source: str, *, any_head:
     ending = architecture.removeprefix(prefix) if architecture else "Model"
     if ending in record.models:
         return record.models[ending]
-    if ending not in _ARCHITECTURES or (architecture and not architecture.startswith(prefix)):
+    if ending not in _MODEL_OF_ENDING or (architecture and not architecture.startswith(prefix)):
         if any_head:
             return "BertEncoder"
-        known = ", ".join(prefix + ending for ending in _ARCHITECTURES)
+        known = ", ".join(prefix + ending for ending in _MODEL_OF_ENDING)
         raise InputError(
             f"{source} has the architecture {quote(architecture)}; expected one of {known}: load its encoder with "
             "BertEncoder.from_checkpoint, or add a new head with from_checkpoint of another class"
         )
-    return _ARCHITECTURES[ending]
+    return _MODEL_OF_ENDING[ending]
 
 
 def _read_head(values: dict, model: str, family: str, source: str) -> dict:

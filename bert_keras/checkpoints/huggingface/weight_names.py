@@ -58,7 +58,7 @@ def list_weights(model: str, config: BertConfig, *, pooler: bool, family: str = 
         model: the class name, "BertClassifier" for example.
         config: the config of the encoder.
         pooler: whether the encoder has a pooler.
-        family: "bert" or "electra": the architecture in transformers, which determines the names of the head.
+        family: the architecture, a key of `ARCHITECTURES`.
     """
     architecture = ARCHITECTURES[family]
     rows = [

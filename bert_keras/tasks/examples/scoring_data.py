@@ -57,7 +57,7 @@ def read_scoring_data(
     """
     source = resolve_data(data, "data", task.name, options, spell=spell)
     with collect_bad(bad) as bad:
-        read = get_task_head(task.name).load_scoring_reader()
+        read = get_task_head(task.name).load("scoring_reader")
         examples = read(ScoringInputs(task, source, options, bad, spell, is_training))
         bad.check()
     bad.check_any_left(len(examples), source)

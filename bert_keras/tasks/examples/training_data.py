@@ -63,7 +63,7 @@ class TrainingData:
     reading: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
 
-class Inputs(NamedTuple):
+class TrainingInputs(NamedTuple):
     """Where the examples come from, and how they are read; `dev` is None if they are held out of `train`."""
 
     train: Source
@@ -74,7 +74,7 @@ class Inputs(NamedTuple):
     spell: Spell
 
 
-class Read(NamedTuple):
+class TaskExamples(NamedTuple):
     """A task with its training examples, held-out examples (None: not given) and columns (None: no table)."""
 
     task: Task
@@ -121,8 +121,8 @@ def read_training_data(
     train_source = resolve_data(train, "train", name, options, pair=pair, spell=spell)
     dev_source = None if dev is None else resolve_data(dev, "dev", name, options, spell=spell)
     bad, held_out = BadExamples(skip=on_error == "skip", spell=spell), None
-    read = get_task_head(name).load_training_reader()
-    task, train, dev, columns = read(Inputs(train_source, dev_source, options, settings, bad, spell))
+    read = get_task_head(name).load("training_reader")
+    task, train, dev, columns = read(TrainingInputs(train_source, dev_source, options, settings, bad, spell))
     if dev is None:
         train, dev, held_out = hold_out(train, train_source, share=dev_share, seed=seed, spell=spell)
     warnings = find_data_warnings(
@@ -194,7 +194,7 @@ def describe_reading(
     return reading
 
 
-def read_to_classify(inputs: Inputs) -> Read:
+def read_to_classify(inputs: TrainingInputs) -> TaskExamples:
     """Read texts or pairs with labels or numbers."""
     train_source, dev_source, options, settings, bad, spell = inputs
     problem, dev = settings.get("problem", "single_label"), None
@@ -214,10 +214,10 @@ def read_to_classify(inputs: Inputs) -> Read:
         dev = keep_known(dev, get_labels, classes, dev_source, bad, explain)
         _check_any_left(dev, dev_source, bad)
     task = TextClassification(**settings, labels=tuple(classes), has_pairs=columns.second_text is not None)
-    return Read(task, train, dev, columns)
+    return TaskExamples(task, train, dev, columns)
 
 
-def read_to_tag(inputs: Inputs) -> Read:
+def read_to_tag(inputs: TrainingInputs) -> TaskExamples:
     """Read tagged words."""
     train_source, dev_source, options, settings, bad, spell = inputs
     train, dev = (
@@ -244,10 +244,10 @@ def read_to_tag(inputs: Inputs) -> Read:
         dev = keep_known(dev, lambda sentence: sentence.tags, tags, dev_source, bad, explain)
         _check_any_left(dev, dev_source, bad)
     task = TokenClassification(**settings, labels=tuple(tags), scheme="none" if scheme == "none" else "IOB2")
-    return Read(task, train, dev)
+    return TaskExamples(task, train, dev)
 
 
-def read_to_answer(inputs: Inputs) -> Read:
+def read_to_answer(inputs: TrainingInputs) -> TaskExamples:
     """Read questions with their answers."""
     train_source, dev_source, options, settings, bad, spell = inputs
     train, dev = (
@@ -261,10 +261,10 @@ def read_to_answer(inputs: Inputs) -> Read:
             f"{dev_source}, {impossible.place}: the question has no answer, but all questions of {train_source} have "
             "one; expected questions of one kind: train with some that have no answer, or remove them"
         )
-    return Read(QuestionAnswering(**settings, allows_null=allows_null), train, dev)
+    return TaskExamples(QuestionAnswering(**settings, allows_null=allows_null), train, dev)
 
 
-def read_to_embed(inputs: Inputs) -> Read:
+def read_to_embed(inputs: TrainingInputs) -> TaskExamples:
     """Read pairs of texts, with scores or without."""
     train_source, dev_source, options, settings, bad, spell = inputs
     objective, dev = settings.get("objective", "regression"), None
@@ -278,7 +278,7 @@ def read_to_embed(inputs: Inputs) -> Read:
         dev, _ = read_pairs(dev_source, options, "regression", bad, spell=spell)
     bad.check()
     scores = [example.label for example in [*train, *(dev or ())] if example.label is not None]
-    return Read(SentenceEmbedding(**settings, highest_score=max(1.0, *scores)), train, dev, columns)
+    return TaskExamples(SentenceEmbedding(**settings, highest_score=max(1.0, *scores)), train, dev, columns)
 
 
 def _find_classes(examples: Sequence[TextExample], source: Source) -> list[str]:

@@ -5,6 +5,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.tasks.base import Task
+
 RunModel = Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]]  # from features to the model's outputs
 
 
@@ -18,6 +21,11 @@ class TextFunction(NamedTuple):
 
     inputs: tuple[str, ...]
     answer: Callable[..., dict[str, tf.Tensor]]
+
+
+# Builds the function of a head. Its arguments are the function that runs the model, the tokenizer, the task, or None if
+# the model has no task, and the number of tokens at which texts are cut without a task. A head may ignore some of them.
+BuildAnswers = Callable[[RunModel, BertTokenizer, Task | None, int], TextFunction]
 
 
 def accept_empty_batch(answer: Callable[..., dict[str, tf.Tensor]]) -> Callable[..., dict[str, tf.Tensor]]:
