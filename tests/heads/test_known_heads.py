@@ -7,7 +7,6 @@ import transformers
 
 from bert_keras import modeling
 from bert_keras.heads.known_heads import HEADS, find_finetuned_head, get_head, get_task_head, list_finetuned_heads
-from tests.marks import slow
 
 by_model = pytest.mark.parametrize("head", HEADS, ids=lambda head: head.model_name)
 
@@ -58,7 +57,7 @@ def test_transformers_has_the_class(head):
         assert head.model_name in ("ElectraPretrainer", "BertEmbedder")
 
 
-@slow  # imports torch
+@pytest.mark.slow  # imports torch
 @by_model
 def test_peft_has_the_task_type(head):
     import peft
