@@ -3,7 +3,6 @@
 import inspect
 
 import pytest
-import transformers
 
 from bert_keras import modeling
 from bert_keras.heads.known_heads import HEADS, find_finetuned_head, get_head, get_task_head, list_finetuned_heads
@@ -51,6 +50,8 @@ def test_only_heads_with_labelled_examples_are_fine_tuned():
 @by_model
 def test_transformers_has_the_class(head):
     """ELECTRA's discriminator has a class of another family, and embedders belong to sentence-transformers."""
+    import transformers
+
     if head.huggingface is not None:
         assert f"Bert{head.huggingface}" in dir(transformers)  # reading the attribute would import torch
     else:
