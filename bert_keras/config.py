@@ -60,6 +60,8 @@ class BertConfig:
         layer_norm_epsilon: added to the variance in every layer normalization.
         initializer_range: standard deviation of the normal distribution of new weights, which is truncated except in
             output layers.
+        model_type: the architecture as in the `config.json` of transformers: "bert" or "electra", whose encoders are
+            the same, but whose heads differ.
 
     Raises:
         InputError: a value is out of range. The message lists all such values.
@@ -84,6 +86,7 @@ class BertConfig:
     attention_dropout_rate: float = 0.1
     layer_norm_epsilon: float = 1e-12
     initializer_range: float = 0.02
+    model_type: str = "bert"
 
     def __post_init__(self):
         if self.embedding_dim is None:
@@ -107,6 +110,8 @@ class BertConfig:
             yield f"hidden_act is {quote(self.hidden_act)}, expected one of {', '.join(HIDDEN_ACTS)}"
         if self.position_type not in POSITION_TYPES:
             yield f"position_type is {quote(self.position_type)}, expected one of {', '.join(POSITION_TYPES)}"
+        if not isinstance(self.model_type, str):
+            yield f"model_type is {quote(self.model_type)}, expected a name such as 'bert'"
 
     @property
     def head_dim(self) -> int:

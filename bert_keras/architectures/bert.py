@@ -2,6 +2,26 @@
 
 from bert_keras.architectures.architecture import DENSE, NORM, OUTPUT, TABLE, VECTOR, Architecture
 
+CONFIG_KEYS = {
+    "vocabulary_size": "vocab_size",
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "hidden_dim": "hidden_size",
+    "intermediate_dim": "intermediate_size",
+    "max_sequence_length": "max_position_embeddings",
+    "type_vocabulary_size": "type_vocab_size",
+    "hidden_dropout_rate": "hidden_dropout_prob",
+    "attention_dropout_rate": "attention_probs_dropout_prob",
+    "layer_norm_epsilon": "layer_norm_eps",
+    "initializer_range": "initializer_range",
+}
+CONFIG_DEFAULTS = {
+    "type_vocab_size": 2,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "layer_norm_eps": 1e-12,
+    "initializer_range": 0.02,
+}
 # fmt: off
 EMBEDDINGS = (
     (None,  None, "encoder.embeddings.", "embeddings.",           "bert/embeddings/",      ""),
@@ -37,6 +57,9 @@ SPAN = ((OUTPUT, "D2", "span", "qa_outputs", "cls/squad/output", None),)
 
 ARCHITECTURE = Architecture(
     model_type="bert",
+    config_keys=CONFIG_KEYS,
+    config_defaults=CONFIG_DEFAULTS,
+    dropout_keys={"BertClassifier": "classifier_dropout", "BertTokenClassifier": "classifier_dropout"},
     class_prefix="Bert",
     embeddings=EMBEDDINGS,
     block=BLOCK,
@@ -50,4 +73,8 @@ ARCHITECTURE = Architecture(
         "BertQuestionAnswerer": SPAN,
     },
     needs_pooler=frozenset({"BertPretrainer", "BertClassifier"}),
+    tied={
+        "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
+        "cls.predictions.decoder.bias": "cls.predictions.bias",
+    },
 )

@@ -24,6 +24,8 @@ REPLACED = (
 ARCHITECTURE = dataclasses.replace(
     bert.ARCHITECTURE,
     model_type="electra",
+    config_keys={**bert.CONFIG_KEYS, "embedding_dim": "embedding_size"},
+    config_defaults={**bert.CONFIG_DEFAULTS, "embedding_size": None},
     class_prefix="Electra",
     heads={
         "BertMaskedLM": MASKED_LM,
@@ -38,5 +40,5 @@ ARCHITECTURE = dataclasses.replace(
     # transformers has no ELECTRA with a next-sentence head
     endings={"ElectraPretrainer": "ForPreTraining", "BertPretrainer": "ForMaskedLM"},
     head_settings={"BertMaskedLM": {"head_act": "gelu"}},  # transformers' ELECTRA ignores hidden_act here
-    has_embedding_size=True,
+    tied={**bert.ARCHITECTURE.tied, "generator_lm_head.weight": "embeddings.word_embeddings.weight"},
 )

@@ -3,6 +3,7 @@
 `loading.py` calls `build_model` and `build_head`; `saving.py` calls `get_variables`.
 """
 
+import dataclasses
 import logging
 from collections.abc import Collection
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import keras
 
 from bert_keras import modeling
+from bert_keras.architectures.architecture import Architecture
+from bert_keras.architectures.known_architectures import ARCHITECTURES, get_architecture
 from bert_keras.checkpoints.checkpoint import (
     Checkpoint,
     check_complete,
@@ -19,6 +22,7 @@ from bert_keras.checkpoints.checkpoint import (
 )
 from bert_keras.checkpoints.finite_values import check_finite_weight
 from bert_keras.checkpoints.huggingface.weight_names import WeightName, list_weights
+from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.modeling.base import BertModel
 from bert_keras.modeling.initializers import zero_initialization
@@ -28,14 +32,37 @@ logger = logging.getLogger(__name__)
 _PRETRAINING_HEADS = ("mlm_head.", "next_sentence.")  # the same in every class that has them
 
 
-def get_family(model: BertModel) -> str:
-    """Return the architecture that stores a model in transformers: "bert" or "electra"."""
+def get_stored_config(model: BertModel) -> BertConfig:
+    """Return the config of a model's encoder with the architecture that can store the model.
+
+    It is that of the config, or the first other one that has all parts of the model: a classifier on a BERT without a
+    pooler is stored as an ELECTRA.
+    """
     config = get_encoder(model).config
-    if isinstance(model, modeling.ElectraPretrainer) or config.embedding_dim != config.hidden_dim:
-        return "electra"
-    if getattr(model, "head_act", config.hidden_act) != config.hidden_act:
-        return "electra"
-    return "electra" if getattr(model, "cls_dense", None) is not None else "bert"
+    types = dict.fromkeys((config.model_type, *ARCHITECTURES))
+    found = (model_type for model_type in types if _can_store(get_architecture(model_type), model))
+    return dataclasses.replace(config, model_type=next(found, config.model_type))
+
+
+def _can_store(record: Architecture, model: BertModel) -> bool:
+    """Whether an architecture has the encoder and the head of a model."""
+    config, name = get_encoder(model).config, get_model_name(model)
+    own = get_architecture(config.model_type)
+    if (record.encoder, record.has_segments) != (own.encoder, own.has_segments):
+        return False
+    if config.embedding_dim != config.hidden_dim and not record.has_embedding_size:
+        return False
+    head_act = record.head_settings.get(name, {}).get("head_act", config.hidden_act)
+    if getattr(model, "head_act", head_act) != head_act:
+        return False
+    others = (get_encoder(model), getattr(model, "generator", None))
+    parts = {layer.name for layer in model.layers if layer.weights and layer not in others}
+    return model in others or parts == {row[2].partition(".")[0] for row in record.heads.get(name, ())}
+
+
+def get_model_name(model: BertModel) -> str:
+    """Return the name of the class as which a model is stored: the encoder of every architecture is a `BertEncoder`."""
+    return "BertEncoder" if isinstance(model, modeling.BertEncoder) else type(model).__name__
 
 
 def get_encoder(model: BertModel) -> modeling.BertEncoder:
@@ -45,10 +72,8 @@ def get_encoder(model: BertModel) -> modeling.BertEncoder:
 
 def list_model_weights(model: BertModel) -> list[WeightName]:
     """List the weights of a model with their names in all formats, from input to output."""
-    encoder = get_encoder(model)
-    return list_weights(
-        type(model).__name__, encoder.config, pooler=encoder.pooler is not None, family=get_family(model)
-    )
+    has_pooler = get_encoder(model).pooler is not None
+    return list_weights(get_model_name(model), get_stored_config(model), pooler=has_pooler)
 
 
 def get_variables(model: BertModel) -> dict[str, keras.Variable]:
@@ -78,7 +103,8 @@ def build_model(checkpoint: Checkpoint) -> BertModel:
     checkpoint.check_once()
     model_class = getattr(modeling, checkpoint.model)
     with zero_initialization():
-        encoder = modeling.BertEncoder(checkpoint.config, pooler=checkpoint.wants_pooler, name="encoder")
+        encoder_class = get_architecture(checkpoint.config.model_type).load_encoder()
+        encoder = encoder_class(checkpoint.config, pooler=checkpoint.wants_pooler, name="encoder")
         model = _add_head(model_class, encoder, checkpoint, checkpoint.settings)
     assign(model, checkpoint)
     return model
@@ -98,7 +124,8 @@ def build_head(model_class: type[BertModel], checkpoint: Checkpoint, head: dict[
     pooler = checkpoint.wants_pooler_for(model_class.__name__)
     dtype = {"dtype": head["dtype"]} if "dtype" in head else {}
     with zero_initialization():
-        encoder = modeling.BertEncoder(checkpoint.config, pooler=pooler, name="encoder", **dtype)
+        encoder_class = get_architecture(checkpoint.config.model_type).load_encoder()
+        encoder = encoder_class(checkpoint.config, pooler=pooler, name="encoder", **dtype)
     model = _add_head(model_class, encoder, checkpoint, settings)
     fresh = _list_fresh_weights(model, checkpoint, head)
     if pooler and not checkpoint.has_pooler:

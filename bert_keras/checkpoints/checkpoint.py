@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from bert_keras.architectures.known_architectures import ARCHITECTURES
+from bert_keras.architectures.known_architectures import get_architecture
 from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.checks import format_names
 from bert_keras.config import BertConfig
@@ -20,7 +20,6 @@ from bert_keras.heads.known_heads import get_head
 from bert_keras.pipelines.text.tokenizer_folder import explain_missing_vocabulary
 
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
-_LAYER = re.compile(r"encoder[./]layer[._](\d+)[./]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +50,6 @@ class Checkpoint:
         settings: the other arguments of the model's class.
         weights: the stored weights, keyed by the weight names of our models.
         expected_names: the names that the format uses, keyed by our weight names, for messages.
-        family: the architecture in transformers, a key of `ARCHITECTURES`, which determines the names of the weights.
         generator: ELECTRA's generator, a checkpoint itself.
         task: the settings of the task that the model was fine-tuned for.
         check_content: compares the files with their checksums, which reads all of them. See `check_once`.
@@ -66,7 +64,6 @@ class Checkpoint:
     settings: dict
     weights: Mapping[str, StoredWeight]
     expected_names: Mapping[str, str]
-    family: str = "bert"
     generator: "Checkpoint | None" = None
     task: dict | None = None
     check_content: Callable[[], None] | None = None
@@ -82,13 +79,13 @@ class Checkpoint:
     @property
     def wants_pooler(self) -> bool:
         """Whether the stored model has a pooler. If its weights are missing, that is an error."""
-        if self.model in ARCHITECTURES[self.family].needs_pooler:
+        if self.model in get_architecture(self.config.model_type).needs_pooler:
             return True
         return self.has_pooler and not get_head(self.model).ignores_pooler
 
     def wants_pooler_for(self, model: str) -> bool:
         """Whether a model of class `model` that is built on this encoder has a pooler."""
-        if model in ARCHITECTURES[self.family].needs_pooler:
+        if model in get_architecture(self.config.model_type).needs_pooler:
             return True
         return self.has_pooler and get_head(model).keeps_pooler
 
@@ -122,12 +119,19 @@ def describe_unused_tensors(names: Sequence[str], model: str) -> list[str]:
     return [f"tensors that {model} does not have: {format_names(names)}"] if names else []
 
 
-def check_num_layers(num_layers: int, names: Iterable[str], source: str) -> None:
-    """Raise `InputError` unless tensors, named as by Hugging Face or Google, belong to `num_layers` layers.
+def check_num_layers(num_layers: int, names: Iterable[str], prefix: str, source: str) -> None:
+    """Raise `InputError` unless tensors belong to `num_layers` layers.
 
     Call it before any loop over the layers, because the number in an untrusted config can be arbitrarily large.
+
+    Args:
+        num_layers: the number of layers in the config.
+        names: the names of the tensors in a file.
+        prefix: the beginning of the names of the tensors of layer {i}.
+        source: the file of the config, for messages.
     """
-    layers = {match[1] for name in names if (match := _LAYER.search(name))}
+    layer = re.compile(re.escape(prefix).replace(re.escape("{i}"), r"(\d+)"))
+    layers = {match[1] for name in names if (match := layer.match(name))}
     if len(layers) != num_layers:
         raise InputError(
             f"{source}: the config has {num_layers:,} layers and the weights have {len(layers):,}: config and weights "
@@ -138,7 +142,7 @@ def check_num_layers(num_layers: int, names: Iterable[str], source: str) -> None
 def check_complete(checkpoint: Checkpoint) -> None:
     """Raise `InputError` unless every weight of the stored model exists with its shape."""
     num_classes = checkpoint.settings.get("num_classes")
-    names = list_weights(checkpoint.model, checkpoint.config, pooler=checkpoint.wants_pooler, family=checkpoint.family)
+    names = list_weights(checkpoint.model, checkpoint.config, pooler=checkpoint.wants_pooler)
     check_weights(checkpoint, {name.ours: name.shape(checkpoint.config, num_classes) for name in names})
     if checkpoint.generator is not None:
         check_complete(checkpoint.generator)
@@ -146,7 +150,7 @@ def check_complete(checkpoint: Checkpoint) -> None:
 
 def check_encoder(checkpoint: Checkpoint) -> None:
     """Raise `InputError` unless every weight of the stored encoder exists with its shape."""
-    names = list_weights("BertEncoder", checkpoint.config, pooler=checkpoint.has_pooler, family=checkpoint.family)
+    names = list_weights("BertEncoder", checkpoint.config, pooler=checkpoint.has_pooler)
     check_weights(checkpoint, {name.ours: name.shape(checkpoint.config) for name in names})
     if checkpoint.generator is not None:
         check_complete(checkpoint.generator)

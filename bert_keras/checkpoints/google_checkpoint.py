@@ -48,7 +48,7 @@ def read_google(folder: str | os.PathLike) -> Checkpoint:
             f"{index} is an object-based TensorFlow 2 checkpoint; expected a name-based one, as of Google's TF1 "
             "code: use the model's TF1 checkpoint, or its Hugging Face folder"
         )
-    check_num_layers(config.num_layers, shapes, str(folder / CONFIG))
+    check_num_layers(config.num_layers, shapes, "bert/encoder/layer_{i}/", str(folder / CONFIG))
     model = next((name for variable, name in _HEADS.items() if variable in shapes), "BertEncoder")
     settings = {"num_classes": (*shapes["output_weights"], 1)[0]} if model == "BertClassifier" else {}
     names = list_weights(model, config, pooler="bert/pooler/dense/kernel" in shapes)

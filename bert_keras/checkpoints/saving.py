@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from bert_keras.checkpoints.array_files import write_arrays
-from bert_keras.checkpoints.building import get_encoder, get_family, get_variables
+from bert_keras.checkpoints.building import get_encoder, get_model_name, get_stored_config, get_variables
 from bert_keras.checkpoints.huggingface.config_writer import build_config
-from bert_keras.checkpoints.huggingface.huggingface_folder import GENERATOR, POSITIONS, get_name_prefix
+from bert_keras.checkpoints.huggingface.huggingface_folder import GENERATOR, find_position_table, get_name_prefix
 from bert_keras.checkpoints.huggingface.model_card import build_model_card
 from bert_keras.checkpoints.huggingface.sentence_transformers import write_modules
 from bert_keras.checkpoints.huggingface.weight_names import list_weights
@@ -94,14 +94,14 @@ def _write_model(model: BertModel, folder: pathlib.Path, task: Mapping[str, obje
 
 def _convert_weights(model: BertModel) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the weights of a model with the tensor names and layouts of transformers."""
-    encoder, family, name = get_encoder(model), get_family(model), type(model).__name__
-    pooler = encoder.pooler is not None and not get_head(name).ignores_pooler
+    config, name = get_stored_config(model), get_model_name(model)
+    pooler = get_encoder(model).pooler is not None and not get_head(name).ignores_pooler
     variables = get_variables(model)
-    names = list_weights(name, encoder.config, pooler=pooler, family=family)
-    for weight in names:
+    for weight in list_weights(name, config, pooler=pooler):
         value = np.asarray(variables[weight.ours], "float32")
         value = np.ascontiguousarray(value.T) if weight.is_kernel else value
-        yield get_name_prefix(weight, name, family) + weight.huggingface, value
-    if encoder.config.position_type == "sinusoidal":  # stored for transformers, which does not compute them
-        table = compute_sinusoidal_positions(encoder.config.max_sequence_length, encoder.config.embedding_dim)
-        yield get_name_prefix(names[0], name, family) + POSITIONS, table
+        yield get_name_prefix(weight, name, config) + weight.huggingface, value
+    if config.position_type == "sinusoidal":  # stored for transformers, which does not compute them
+        table = compute_sinusoidal_positions(config.max_sequence_length, config.embedding_dim)
+        weight = find_position_table(config)
+        yield get_name_prefix(weight, name, config) + weight.huggingface, table

@@ -74,7 +74,7 @@ def resize(checkpoint: Checkpoint, config: BertConfig, *, seed: int = 0) -> Chec
         config: the sizes of the new encoder, with the vocabulary of the teacher.
         seed: seed of the new weights.
     """
-    names = list_weights("BertEncoder", config, pooler=checkpoint.has_pooler, family=checkpoint.family)
+    names = list_weights("BertEncoder", config, pooler=checkpoint.has_pooler)
     is_same_width = config.embedding_dim == checkpoint.config.embedding_dim
     kept = {}
     if is_same_width and config.hidden_dim == checkpoint.config.hidden_dim:

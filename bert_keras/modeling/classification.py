@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from bert_keras.architectures.known_architectures import get_architecture
 from bert_keras.checks import check_integer
 from bert_keras.config import PROBLEMS
 from bert_keras.errors import InputError
@@ -21,7 +22,7 @@ from bert_keras.modeling.heads import (
     make_output_layer,
     select_extra_outputs,
 )
-from bert_keras.modeling.layers import gelu, make_dense
+from bert_keras.modeling.layers import ACTIVATIONS, make_dense
 from bert_keras.modeling.losses import GlobalBatchMean
 
 
@@ -60,8 +61,8 @@ class _ClassModel(HeadModel):
 class BertClassifier(_ClassModel):
     """Classifier or regressor for texts and pairs of texts (Devlin et al. 2018, 4.1).
 
-    The logits are computed from `pooled_output`; for an encoder without a pooler from [CLS] with ELECTRA's head:
-    dropout, dense, GELU (Clark et al. 2020).
+    The logits are computed from `pooled_output`; for an encoder without a pooler from [CLS] with the head of its
+    architecture, for BERT that of ELECTRA: dropout, dense, GELU (Clark et al. 2020).
 
     Args:
         encoder: a `BertEncoder`.
@@ -112,9 +113,11 @@ class BertClassifier(_ClassModel):
         self.problem = problem
         self.cls_dense = None
         if encoder.pooler is None:
+            record = get_architecture(encoder.config.model_type)
+            self.cls_act = ACTIVATIONS[record.classifier_act]
             self.cls_dense = make_dense(encoder.config, encoder.config.hidden_dim, "cls_dense", dtype=self.dtype_policy)
             self.cls_dense.build((None, encoder.config.hidden_dim))
-            self.cls_dropout = Dropout(self.dropout.rate, name="cls_dropout")
+            self.cls_dropout = Dropout(self.dropout.rate if record.has_classifier_dropout else 0, name="cls_dropout")
             self.cls_dropout.build((None, encoder.config.hidden_dim))
         self.build(INPUT_SHAPES)
 
@@ -125,7 +128,7 @@ class BertClassifier(_ClassModel):
         if self.cls_dense is None:
             pooled = self.encoder.pool(first[:, 0])
         else:
-            pooled = gelu(self.cls_dense(self.cls_dropout(first[:, 0], training=applies_dropout)))
+            pooled = self.cls_act(self.cls_dense(self.cls_dropout(first[:, 0], training=applies_dropout)))
         return {"logits": self.classifier(self.dropout(pooled, training=applies_dropout)), **extra}
 
     def default_loss(self):

@@ -3,8 +3,10 @@
 import keras
 from keras import ops
 
+from bert_keras.architectures.known_architectures import get_architecture
 from bert_keras.config import BertConfig
 from bert_keras.distribution import get_current_step, within_step
+from bert_keras.errors import InputError
 from bert_keras.features import Features, Tensor
 from bert_keras.modeling.base import INPUT_SHAPES, BertModel
 from bert_keras.modeling.layers import BertEmbeddings, TransformerBlock, make_dense
@@ -67,6 +69,8 @@ class BertEncoder(BertModel):
     def __init__(
         self, config: BertConfig, *, pooler: bool = True, embeddings: keras.layers.Layer | None = None, **kwargs
     ):
+        if pooler and not get_architecture(config.model_type).pooler:
+            raise InputError(f"a {config.model_type} encoder has no pooler: build {type(self).__name__}(pooler=False)")
         super().__init__(**kwargs)
         self.config = config
         self.gradient_checkpointing = False

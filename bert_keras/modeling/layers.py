@@ -10,6 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from bert_keras.architectures.known_architectures import get_architecture
 from bert_keras.config import BertConfig
 from bert_keras.features import Tensor
 from bert_keras.modeling.dropout import Dropout
@@ -85,7 +86,8 @@ class BertEmbeddings(ConfiguredLayer):
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(config, **kwargs)
         self.token = self._table(config.vocabulary_size, "token")
-        self.segment = self._table(config.type_vocabulary_size, "segment")
+        has_segments = get_architecture(config.model_type).has_segments
+        self.segment = self._table(config.type_vocabulary_size, "segment") if has_segments else None
         is_learned = config.position_type == "learned"
         self.position = self._table(config.max_sequence_length, "position") if is_learned else None
         self.layer_norm = self.norm("layer_norm")
@@ -120,7 +122,10 @@ class BertEmbeddings(ConfiguredLayer):
         training: bool | None = None,
     ):
         """Embed the ids that `layout.unpad_ids` returned; positions `(S,)` are the same for all sequences."""
-        x = self.token(token_ids) + self.segment(segment_ids) + self.embed_positions(positions)
+        x = self.token(token_ids)
+        if self.segment is not None:
+            x = x + self.segment(segment_ids)
+        x = x + self.embed_positions(positions)
         x = ops.reshape(x, (-1, self.config.embedding_dim))
         return self.dropout(self.layer_norm(x), training=training, layout=layout)
 

@@ -136,7 +136,7 @@ def trim_checkpoint(checkpoint: Checkpoint, vocabulary: Sequence[str]) -> Checkp
 
 def _select_rows(checkpoint: Checkpoint, rows: np.ndarray) -> Checkpoint:
     """Return a checkpoint, and an ELECTRA checkpoint's generator, with these rows of the vocabulary's weights."""
-    names = list_weights(checkpoint.model, checkpoint.config, pooler=checkpoint.has_pooler, family=checkpoint.family)
+    names = list_weights(checkpoint.model, checkpoint.config, pooler=checkpoint.has_pooler)
     weights = dict(checkpoint.weights)
     for name in names:
         if "V" in name.axes and name.ours in weights:

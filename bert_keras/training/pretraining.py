@@ -176,6 +176,7 @@ def build_model(run: Pretraining, vocabulary_size: int) -> keras.Model:
             return _load_start_model(run, read_checkpoint(run.model.start_from), vocabulary_size)
         config = run.model.bert_config(vocabulary_size, length)
         if run.model.objective == "electra":
+            config = dataclasses.replace(config, model_type=run.model.objective)
             encoder = BertEncoder(config, pooler=False, name="encoder")
             return ElectraPretrainer(encoder, run.model.generator_config(config))
         pooler = run.model.objective == "bert"

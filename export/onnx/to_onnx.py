@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import keras
 import tensorflow as tf
 
-from bert_keras.checkpoints.building import get_encoder, get_family, get_variables
-from bert_keras.checkpoints.huggingface.weight_names import list_weights
+from bert_keras.checkpoints.building import get_variables, list_model_weights
 from bert_keras.errors import MissingExtraError, ParityError
 from bert_keras.export.ids_graph import HUGGINGFACE_NAMES, run_model
 from bert_keras.export.onnx.onnx_file import write_onnx_file
@@ -54,11 +53,8 @@ def write_onnx(model: keras.Model, path: str | os.PathLike) -> None:
 
 def name_variables(model: keras.Model) -> dict[str, keras.Variable]:
     """Return a model's variables, keyed by Hugging Face name, or by Keras path if there is no such name."""
-    encoder, ours = get_encoder(model), get_variables(model)
-    table = list_weights(
-        type(model).__name__, encoder.config, pooler=encoder.pooler is not None, family=get_family(model)
-    )
-    names = {id(ours[name.ours]): name.huggingface or name.ours for name in table}
+    ours = get_variables(model)
+    names = {id(ours[name.ours]): name.huggingface or name.ours for name in list_model_weights(model)}
     return {names.get(id(variable), variable.path): variable for variable in model.variables}
 
 

@@ -92,7 +92,7 @@ def complete_card(
     metadata, body = split_card(format_card(facts) if card is None else card)
     if "bert-keras" in (metadata.get("tags") or ()) and metadata.get("library_name") == "keras":
         del metadata["library_name"]  # of release 0.1; transformers opens the folder, Keras alone does not
-    defaults = build_metadata(facts.kind, facts.family)
+    defaults = build_metadata(facts.kind, facts.config.model_type)
     del defaults["widget"]  # a card without one may have lost it on purpose
     metadata = {**defaults, **metadata, **options.to_metadata()}
     metadata |= _complete_scores(metadata, facts, options, metrics, repository.split("/")[1])

@@ -1,9 +1,11 @@
 """The rules that every record of an architecture keeps."""
 
+import dataclasses
+
 import pytest
 
 from bert_keras.architectures.known_architectures import ARCHITECTURES
-from bert_keras.checkpoints.huggingface.config_reader import get_architecture
+from bert_keras.checkpoints.huggingface.config_reader import get_class_name
 from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.config import BertConfig
 from bert_keras.heads.known_heads import HEADS, get_head
@@ -21,7 +23,7 @@ def test_an_architecture_names_known_heads(record):
 @by_architecture
 def test_the_names_of_tensors_are_unique_in_each_format(record):
     for model in record.heads:
-        names = list_weights(model, CONFIG, pooler=True, family=record.model_type)
+        names = list_weights(model, dataclasses.replace(CONFIG, model_type=record.model_type), pooler=True)
         for format in ("ours", "huggingface", "google", "keras_hub"):
             found = [name for weight in names if (name := getattr(weight, format)) is not None]
             assert len(set(found)) == len(found)
@@ -31,7 +33,7 @@ def test_the_names_of_tensors_are_unique_in_each_format(record):
 def test_transformers_has_the_class_of_each_head(record):
     import transformers
 
-    classes = {get_architecture(model, record.model_type) for model in record.heads}
+    classes = {get_class_name(model, record) for model in record.heads}
     assert classes <= set(dir(transformers))  # reading an attribute would import torch
 
 

@@ -67,7 +67,7 @@ def assert_one_sentence(error, folder: pathlib.Path) -> None:
         ({"is_decoder": True}, "is_decoder"),
         ({"add_cross_attention": True}, "add_cross_attention"),
         ({"model_type": "roberta"}, "roberta"),
-        ({"model_type": "distilbert"}, "distilbert"),
+        ({"model_type": "deberta"}, "deberta"),
         ({"hidden_act": "silu"}, "hidden_act.*silu"),
         ({"architectures": ["BertForMultipleChoice"]}, "BertForMultipleChoice"),
         ({"num_attention_heads": 4}, r"30.*4|4.*30"),

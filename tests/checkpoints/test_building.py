@@ -23,8 +23,8 @@ def encoder_folder(saved_folder):
 
 def assert_table_says_the_shapes(model):
     for part in filter(None, (model, getattr(model, "generator", None))):
-        encoder, family = building.get_encoder(part), building.get_family(part)
-        names = list_weights(type(part).__name__, encoder.config, pooler=encoder.pooler is not None, family=family)
+        encoder, config = building.get_encoder(part), building.get_stored_config(part)
+        names = list_weights(type(part).__name__, config, pooler=encoder.pooler is not None)
         shapes = {name.ours: name.shape(encoder.config, getattr(part, "num_classes", None)) for name in names}
         assert shapes == {name: tuple(weight.shape) for name, weight in building.get_variables(part).items()}
 

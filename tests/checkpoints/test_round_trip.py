@@ -42,7 +42,10 @@ def test_a_folder_restores_the_model(model_kind, shared_model, saved_folder, ful
     assert_identical(run(loaded, full_batch), run(model, full_batch))
 
 
-@pytest.mark.parametrize("changes", [{"position_type": "sinusoidal"}, {"hidden_act": "relu"}, {"embedding_dim": 22}])
+@pytest.mark.parametrize(
+    "changes",
+    [{"position_type": "sinusoidal"}, {"hidden_act": "relu"}, {"embedding_dim": 22, "model_type": "electra"}],
+)
 def test_a_folder_keeps_settings_that_other_formats_lack(changes, make_model, make_batch, run, tmp_path):
     model = make_model("encoder_without_pooler", num_layers=1, **changes)
     bk.save(model, None, tmp_path / "folder")

@@ -146,12 +146,12 @@ def test_half_a_surrogate_pair_in_a_label_is_refused(folder, refused):
 
 
 def test_nothing_is_built_if_config_and_weights_do_not_match(folder, monkeypatch):
-    from bert_keras.checkpoints import building
+    from bert_keras.modeling import encoder
 
     def build(*_args, **_options):
         raise AssertionError("the encoder was built")
 
-    monkeypatch.setattr(building.modeling, "BertEncoder", build)
+    monkeypatch.setattr(encoder, "BertEncoder", build)
     with pytest.raises(AssertionError, match="was built"):
         bk.load(folder)
     edit_json(folder / "config.json", intermediate_size=10**9)

@@ -1,5 +1,6 @@
 """Write tiny model folders without TensorFlow, for tests that damage them; one is read in a millisecond."""
 
+import dataclasses
 import json
 import pathlib
 
@@ -86,23 +87,23 @@ def write_json(path: pathlib.Path, value: object) -> None:
     path.write_text(json.dumps(value))
 
 
-def make_tensors(model: str, family: str = "bert") -> dict[str, np.ndarray]:
+def make_tensors(model: str, model_type: str = "bert") -> dict[str, np.ndarray]:
     """Return random tensors of a model, keyed by their names in transformers."""
     pooler = model in ("BertEmbedder", "BertClassifier")
-    names = list_weights(model, OURS, pooler=pooler, family=family)
+    names = list_weights(model, dataclasses.replace(OURS, model_type=model_type), pooler=pooler)
     generator = np.random.default_rng(0)
     tensors = {}
     for name in names:
         value = generator.normal(0, 0.25, name.shape(OURS, len(LABELS))).astype("float32")
-        prefix = f"{family}." if name.ours.startswith("encoder.") and model != "BertEmbedder" else ""
+        prefix = f"{model_type}." if name.ours.startswith("encoder.") and model != "BertEmbedder" else ""
         tensors[prefix + name.huggingface] = np.ascontiguousarray(value.T if name.is_kernel else value)
     return tensors
 
 
-def _write(folder: pathlib.Path, config: dict, model: str, family: str = "bert") -> None:
+def _write(folder: pathlib.Path, config: dict, model: str, model_type: str = "bert") -> None:
     folder.mkdir(parents=True)
     write_json(folder / "config.json", config)
-    save_file(make_tensors(model, family), folder / "model.safetensors", metadata={"format": "pt"})
+    save_file(make_tensors(model, model_type), folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     write_json(folder / "tokenizer_config.json", TOKENIZER_CONFIG)
 

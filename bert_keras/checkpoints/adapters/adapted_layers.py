@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.huggingface.weight_names import WeightName, list_weights
+from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.heads.known_heads import get_head
 
@@ -20,7 +21,7 @@ class AdaptedLayers:
 
     Attributes:
         model: our class of the model for the task.
-        family: the architecture of the checkpoint in transformers, a key of `ARCHITECTURES`.
+        config: the config of the encoder.
         names: all weights of the model.
         kernels: the matrices of dense layers that get an adapter.
         trained: the weights that are trained directly, without an adapter: those of the head, and a pooler that the
@@ -28,7 +29,7 @@ class AdaptedLayers:
     """
 
     model: str
-    family: str
+    config: BertConfig
     names: Sequence[WeightName]
     kernels: Sequence[WeightName]
     trained: Sequence[WeightName]
@@ -46,7 +47,7 @@ def select_layers(model: str, checkpoint: Checkpoint, num_frozen_blocks: int = 0
         InputError: no layer is left.
     """
     has_pooler = checkpoint.wants_pooler_for(model)
-    names = list_weights(model, checkpoint.config, pooler=has_pooler, family=checkpoint.family)
+    names = list_weights(model, checkpoint.config, pooler=has_pooler)
     uses_pooler = has_pooler and model != "BertEmbedder"
     pooler = {_POOLER} if uses_pooler and checkpoint.has_pooler else set()
     kernels = [
@@ -61,7 +62,7 @@ def select_layers(model: str, checkpoint: Checkpoint, num_frozen_blocks: int = 0
     trained = [
         name for name in names if not name.ours.startswith("encoder.") or (fresh and name.ours.startswith(fresh))
     ]
-    return AdaptedLayers(model, checkpoint.family, names, kernels, trained)
+    return AdaptedLayers(model, checkpoint.config, names, kernels, trained)
 
 
 def _is_in_block(name: WeightName, num_frozen_blocks: int) -> bool:

@@ -108,7 +108,7 @@ def _build_config(adapter: Adapter, base: str | os.PathLike) -> dict[str, object
 
 
 def _get_tensor_name(name: WeightName, layers: AdaptedLayers) -> str:
-    return get_name_prefix(name, layers.model, layers.family) + name.huggingface
+    return get_name_prefix(name, layers.model, layers.config) + name.huggingface
 
 
 def _get_module(name: WeightName, layers: AdaptedLayers) -> str:

@@ -38,14 +38,14 @@ def merge_adapter(checkpoint: Checkpoint, folder: str | os.PathLike) -> Checkpoi
     """
     adapter = read_adapter_folder(folder)
     model = adapter.model or checkpoint.model
-    names = list_weights(model, checkpoint.config, pooler=True, family=checkpoint.family)
+    names = list_weights(model, checkpoint.config, pooler=True)
     tensors = sort_tensors(adapter, model, names, checkpoint)
     weights = {**checkpoint.weights, **tensors.replaced}
     for name in names:
         if pair := tensors.factors.get(name.ours):
             weights[name.ours] = _merge(adapter, name, checkpoint, pair)
     _check_head(adapter, model, names, weights, checkpoint)
-    expected = {name.ours: get_name_prefix(name, model, checkpoint.family) + name.huggingface for name in names}
+    expected = {name.ours: get_name_prefix(name, model, checkpoint.config) + name.huggingface for name in names}
     changes = _make_changes(adapter, model, checkpoint, weights)
     return dataclasses.replace(checkpoint, model=model, weights=weights, expected_names=expected, **changes)
 

@@ -55,7 +55,7 @@ class MeasuredScores:
 
 def build_metadata(
     kind: str,
-    family: str = "bert",
+    model_type: str = "bert",
     *,
     measured: MeasuredScores | None = None,
     base_model: str | None = None,
@@ -66,13 +66,18 @@ def build_metadata(
 
     Args:
         kind: the class of the model.
-        family: the architecture, a key of `ARCHITECTURES`.
+        model_type: the architecture, a key of `ARCHITECTURES`.
         measured: its scores.
         base_model: the model on the Hub that it was made from, "ORG/NAME".
     """
     tag = get_head(kind).pipeline_tag
     is_embedder = kind == "BertEmbedder"
-    tags = [family, "bert-keras", "keras", *(["sentence-transformers", "feature-extraction"] if is_embedder else [])]
+    tags = [
+        model_type,
+        "bert-keras",
+        "keras",
+        *(["sentence-transformers", "feature-extraction"] if is_embedder else []),
+    ]
     metadata = {"library_name": "sentence-transformers" if is_embedder else "transformers", "pipeline_tag": tag}
     metadata["tags"] = tags
     if base_model is not None:

@@ -47,12 +47,12 @@ print(model.similarity(vectors[:1], vectors[1:]))
 """
 
 
-def write_snippets(kind: str, family: str = "bert", *, problem: str | None = None, has_pairs: bool = False) -> str:
+def write_snippets(kind: str, model_type: str = "bert", *, problem: str | None = None, has_pairs: bool = False) -> str:
     """Return the section of a card with code for each library that loads the folder.
 
     Args:
         kind: the class of the model.
-        family: the architecture, a key of `ARCHITECTURES`.
+        model_type: the architecture, a key of `ARCHITECTURES`.
         problem: the problem of a classifier.
         has_pairs: whether a classifier takes pairs of texts.
     """
@@ -60,7 +60,7 @@ def write_snippets(kind: str, family: str = "bert", *, problem: str | None = Non
     if kind == "BertEmbedder":
         blocks["sentence-transformers"] = _SENTENCE_TRANSFORMERS
     else:
-        blocks["transformers"] = _write_transformers(kind, family, problem, has_pairs=has_pairs)
+        blocks["transformers"] = _write_transformers(kind, model_type, problem, has_pairs=has_pairs)
     return "\n".join(f"With {library}:\n\n```python\n{code}```\n" for library, code in blocks.items()).rstrip()
 
 
@@ -83,7 +83,7 @@ def _write_ours(kind: str, *, has_pairs: bool) -> str:
     return _PREDICT.format(example=f'("{_TEXT}", "It was raining.")' if has_pairs else f'"{_TEXT}"')
 
 
-def _write_transformers(kind: str, family: str, problem: str | None, *, has_pairs: bool) -> str:
+def _write_transformers(kind: str, model_type: str, problem: str | None, *, has_pairs: bool) -> str:
     if kind == "BertClassifier":
         options = {"multi_label": ", top_k=None", "regression": ', function_to_apply="none"'}.get(problem, "")
         example = f'{{"text": "{_TEXT}", "text_pair": "It was raining."}}' if has_pairs else f'"{_TEXT}"'
@@ -96,6 +96,6 @@ def _write_transformers(kind: str, family: str, problem: str | None, *, has_pair
     if kind == "BertQuestionAnswerer":
         example = f'"{_QUESTION}", "{_CONTEXT}"'
         return _AUTO_MODEL.format(model_class="AutoModelForQuestionAnswering", example=example)
-    ending = ARCHITECTURES[family].endings.get(kind)
+    ending = ARCHITECTURES[model_type].endings.get(kind)
     model_class = "AutoModel" if ending is None else f"AutoModel{ending}"
     return _AUTO_MODEL.format(model_class=model_class, example=f'"{_TEXT}"')

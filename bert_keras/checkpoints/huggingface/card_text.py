@@ -22,7 +22,6 @@ class CardFacts:
 
     Attributes:
         kind: the class of the model.
-        family: the architecture, a key of `ARCHITECTURES`.
         config: the config of its encoder.
         num_parameters: its number of parameters.
         labels: its labels.
@@ -34,7 +33,6 @@ class CardFacts:
     """
 
     kind: str
-    family: str
     config: BertConfig
     num_parameters: int
     labels: Sequence[str] = ()
@@ -51,7 +49,6 @@ class CardFacts:
         settings, tokenizer = checkpoint.settings, checkpoint.tokenizer_settings
         return cls(
             checkpoint.model,
-            checkpoint.family,
             checkpoint.config,
             sum(math.prod(weight.shape) for weight in weights),
             settings.get("labels") or (),
@@ -77,7 +74,7 @@ def format_card(
     base_model: str | None = None,
 ) -> str:
     """Return the card of a model; see `model_card.build_model_card`."""
-    metadata = build_metadata(facts.kind, facts.family, measured=measured, base_model=base_model)
+    metadata = build_metadata(facts.kind, facts.config.model_type, measured=measured, base_model=base_model)
     config = facts.config
     size = (
         f"{format_count(config.num_layers, 'layer')}, hidden size {config.hidden_dim}, "
@@ -94,7 +91,7 @@ def format_card(
     lines += ["", "## Limits", "", _write_limits(facts)]
     if history:
         lines += ["", history]
-    snippets = write_snippets(facts.kind, facts.family, problem=facts.problem, has_pairs=facts.has_pairs)
+    snippets = write_snippets(facts.kind, facts.config.model_type, problem=facts.problem, has_pairs=facts.has_pairs)
     lines += ["", "## How to load it", "", snippets]
     lines += ["", f"Written by bert-keras {__version__}.", ""]
     return "\n".join(lines)

@@ -6,6 +6,7 @@ Keys that change what the model computes are checked strictly; keys that describ
 import collections
 import re
 
+from bert_keras.architectures.architecture import Architecture
 from bert_keras.architectures.known_architectures import ARCHITECTURES
 from bert_keras.checks import format_names, quote, read_field
 from bert_keras.config import POSITION_TYPES, BertConfig
@@ -14,29 +15,8 @@ from bert_keras.heads.known_heads import HEADS, get_head
 
 FORMAT = 1  # version of the keys under `bert_keras`
 
-FIELDS = {  # ours: Hugging Face's
-    "vocabulary_size": "vocab_size",
-    "num_layers": "num_hidden_layers",
-    "num_heads": "num_attention_heads",
-    "hidden_dim": "hidden_size",
-    "intermediate_dim": "intermediate_size",
-    "max_sequence_length": "max_position_embeddings",
-    "type_vocabulary_size": "type_vocab_size",
-    "embedding_dim": "embedding_size",
-    "hidden_dropout_rate": "hidden_dropout_prob",
-    "attention_dropout_rate": "attention_probs_dropout_prob",
-    "layer_norm_epsilon": "layer_norm_eps",
-    "initializer_range": "initializer_range",
-}
-_RATES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "layer_norm_eps", "initializer_range")
+_RATES = ("hidden_dropout_rate", "attention_dropout_rate", "layer_norm_epsilon", "initializer_range")
 _LARGEST_SIZE = 2**31 - 1
-_OPTIONAL_FIELDS = {  # keys that may be missing, with the defaults of transformers' BertConfig
-    "type_vocab_size": 2,
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-    "layer_norm_eps": 1e-12,
-    "initializer_range": 0.02,
-}
 _ACTS = {  # Hugging Face's name: ours
     "gelu": "gelu",
     "gelu_python": "gelu",
@@ -77,13 +57,15 @@ def read_config(values: dict, source: str) -> BertConfig:
         InputError: a key is missing, or has a value that we do not support.
     """
     _check_function(values, source)
-    values = {"embedding_size": None, **_OPTIONAL_FIELDS, **values}
-    if missing := [theirs for theirs in FIELDS.values() if theirs not in values]:
+    record = ARCHITECTURES[read_model_type(values)]
+    values = {**record.config_defaults, **values}
+    if missing := [theirs for theirs in record.config_keys.values() if theirs not in values]:
         raise InputError(
             f"{source} lacks {', '.join(missing)}; expected the config of a BERT: restore the file from its source"
         )
-    fields = {ours: _read_number(values, theirs, source) for ours, theirs in FIELDS.items()}
-    fields["hidden_act"] = _ACTS[read_field(values, "hidden_act", str, source=source, default="gelu", choices=_ACTS)]
+    fields = {ours: _read_number(values, ours, theirs, source) for ours, theirs in record.config_keys.items()}
+    fields |= {**record.fixed_fields, "model_type": record.model_type}
+    fields["hidden_act"] = _ACTS[read_field(values, record.act_key, str, source=source, default="gelu", choices=_ACTS)]
     fields["position_type"] = _read_own_keys(values, source).get("position_type", "learned")
     try:
         return BertConfig.from_dict(fields)
@@ -91,8 +73,8 @@ def read_config(values: dict, source: str) -> BertConfig:
         raise InputError(f"{source}: {error}") from None
 
 
-def read_model(values: dict, source: str, *, any_head: bool = False) -> tuple[str, str, dict]:
-    """Return our class, the family (a key of `ARCHITECTURES`), and the settings of the head in `config.json`.
+def read_model(values: dict, source: str, *, any_head: bool = False) -> tuple[str, dict]:
+    """Return our class and the settings of the head in `config.json`.
 
     Args:
         values: the content of `config.json`.
@@ -102,19 +84,19 @@ def read_model(values: dict, source: str, *, any_head: bool = False) -> tuple[st
     Raises:
         InputError: the head or one of its settings is not supported.
     """
-    family = read_family(values)
+    record = ARCHITECTURES[read_model_type(values)]
     architecture = (read_field(values, "architectures", list[str], source=source, default=None) or [None])[0]
     ours = _read_own_keys(values, source)
     model = ours.get("model")
-    if model is not None and architecture == get_architecture(model, family):
+    if model is not None and architecture == get_class_name(model, record):
         own = ours.get("settings", {})
     else:  # a folder of another tool, or one of ours that another tool changed
-        model, own = _find_class(architecture, family, source, any_head=any_head), {}
-    return model, family, {**_read_head(values, model, family, source), **own}
+        model, own = _find_class(architecture, record, source, any_head=any_head), {}
+    return model, {**_read_head(values, model, record, source), **own}
 
 
-def read_family(values: dict) -> str:
-    """Return the family of a `config.json`, a key of `ARCHITECTURES` after `read_config` has checked it."""
+def read_model_type(values: dict) -> str:
+    """Return the architecture of a `config.json`, a key of `ARCHITECTURES` after `read_config` has checked it."""
     return values.get("model_type", "bert")
 
 
@@ -123,18 +105,17 @@ def read_task(values: dict, source: str) -> dict | None:
     return _read_own_keys(values, source).get("task")
 
 
-def get_architecture(model: str, family: str) -> str:
+def get_class_name(model: str, record: Architecture) -> str:
     """Return the class of transformers that can load one of our models."""
-    record = ARCHITECTURES[family]
     return record.class_prefix + (record.endings.get(model) or get_head(model).huggingface or "Model")
 
 
 def _check_function(values: dict, source: str) -> None:
     """Raise `InputError` if the model computes something that our encoder does not."""
-    family = read_family(values)
-    if not isinstance(family, str) or family not in ARCHITECTURES:
+    model_type = read_model_type(values)
+    if not isinstance(model_type, str) or model_type not in ARCHITECTURES:
         known = " or ".join(map(repr, ARCHITECTURES))
-        raise InputError(f"{source} has model_type {quote(family)}; expected {known}: load another model")
+        raise InputError(f"{source} has model_type {quote(model_type)}; expected {known}: load another model")
     for key, allowed in _FUNCTION_KEYS.items():
         if values.get(key) not in allowed:
             raise InputError(
@@ -143,12 +124,12 @@ def _check_function(values: dict, source: str) -> None:
             )
 
 
-def _read_number(values: dict, name: str, source: str) -> float | None:
-    """Return a size or rate, whose range `BertConfig` checks; only "embedding_size" can be null."""
-    default = {"default": None} if name == "embedding_size" else {}
-    if name in _RATES:
-        return read_field(values, name, float, source=source)
-    return read_field(values, name, int, source=source, maximum=_LARGEST_SIZE, **default)
+def _read_number(values: dict, ours: str, theirs: str, source: str) -> float | None:
+    """Return a size or rate, whose range `BertConfig` checks; only the width of the embeddings can be null."""
+    if ours in _RATES:
+        return read_field(values, theirs, float, source=source)
+    default = {"default": None} if ours == "embedding_dim" else {}
+    return read_field(values, theirs, int, source=source, maximum=_LARGEST_SIZE, **default)
 
 
 def _read_own_keys(values: dict, source: str) -> dict:
@@ -176,9 +157,8 @@ def _read_own_keys(values: dict, source: str) -> dict:
     return ours
 
 
-def _find_class(architecture: str | None, family: str, source: str, *, any_head: bool) -> str:
+def _find_class(architecture: str | None, record: Architecture, source: str, *, any_head: bool) -> str:
     """Return our class for a class of transformers."""
-    record = ARCHITECTURES[family]
     prefix = record.class_prefix
     ending = architecture.removeprefix(prefix) if architecture else "Model"
     if ending in record.models:
@@ -194,14 +174,17 @@ def _find_class(architecture: str | None, family: str, source: str, *, any_head:
     return _MODEL_OF_ENDING[ending]
 
 
-def _read_head(values: dict, model: str, family: str, source: str) -> dict:
+def _read_head(values: dict, model: str, record: Architecture, source: str) -> dict:
     """Return the settings of the head, as arguments of our class."""
     if not get_head(model).has_num_classes:
-        return dict(ARCHITECTURES[family].head_settings.get(model, {}))
+        return dict(record.head_settings.get(model, {}))
     labels = _read_labels(values, source)
     num_classes = read_field(values, "num_labels", int, source=source, default=2, minimum=1, maximum=_LARGEST_SIZE)
     num_classes = len(labels) or num_classes
-    dropout_rate = read_field(values, "classifier_dropout", float, source=source, default=None, minimum=0, maximum=1)
+    key = record.dropout_keys.get(model)
+    dropout_rate = read_field(
+        values, key, float, source=source, default=record.config_defaults.get(key), minimum=0, maximum=1
+    )
     settings = {"num_classes": num_classes, "dropout_rate": dropout_rate}
     settings["labels"] = labels if labels and not all(re.fullmatch(r"LABEL_\d+", name) for name in labels) else None
     if model == "BertClassifier":

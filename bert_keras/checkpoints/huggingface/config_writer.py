@@ -3,29 +3,28 @@
 from collections.abc import Mapping
 
 from bert_keras import modeling
-from bert_keras.architectures.known_architectures import ARCHITECTURES
-from bert_keras.checkpoints.building import get_encoder, get_family
+from bert_keras.architectures.architecture import Architecture
+from bert_keras.architectures.known_architectures import get_architecture
+from bert_keras.checkpoints.building import get_model_name, get_stored_config
 from bert_keras.checkpoints.huggingface.config_reader import (
     ACTS_OUT,
-    FIELDS,
     FORMAT,
     OUR_SETTINGS,
     PROBLEMS,
-    get_architecture,
+    get_class_name,
 )
 from bert_keras.modeling.base import BertModel
 
 
 def build_config(model: BertModel, task: Mapping[str, object] | None = None) -> dict:
     """Return the `config.json` of a model: Hugging Face's schema, with our own keys under `bert_keras`."""
-    config, family, name = get_encoder(model).config, get_family(model), type(model).__name__
-    values = {"architectures": [get_architecture(name, family)], "model_type": family}
-    values |= {theirs: getattr(config, ours) for ours, theirs in FIELDS.items()}
-    values["hidden_act"] = ACTS_OUT[config.hidden_act]
+    config, name = get_stored_config(model), get_model_name(model)
+    record = get_architecture(config.model_type)
+    values = {"architectures": [get_class_name(name, record)], "model_type": record.model_type}
+    values |= {theirs: getattr(config, ours) for ours, theirs in record.config_keys.items()}
+    values[record.act_key] = ACTS_OUT[config.hidden_act]
     values |= {"pad_token_id": 0, "tie_word_embeddings": True, "dtype": "float32"}
-    if not ARCHITECTURES[family].has_embedding_size:
-        del values["embedding_size"]
-    values |= _build_head_config(model)
+    values |= _build_head_config(model, record)
     settings = {key: value for key in OUR_SETTINGS if (value := getattr(model, key, None)) is not None}
     values["bert_keras"] = {
         "format": FORMAT,
@@ -37,7 +36,7 @@ def build_config(model: BertModel, task: Mapping[str, object] | None = None) -> 
     return values
 
 
-def _build_head_config(model: BertModel) -> dict:
+def _build_head_config(model: BertModel, record: Architecture) -> dict:
     """Return the keys of a classification head."""
     if not isinstance(model, modeling.BertClassifier | modeling.BertTokenClassifier):
         return {}
@@ -45,8 +44,10 @@ def _build_head_config(model: BertModel) -> dict:
     values = {
         "id2label": {str(i): label for i, label in enumerate(labels)},
         "label2id": {label: i for i, label in enumerate(labels)},
-        "classifier_dropout": model.dropout_rate,
     }
+    if (key := record.dropout_keys.get(type(model).__name__)) is not None:
+        has_own_default = model.dropout_rate is None and key in record.config_defaults
+        values[key] = model.encoder.config.hidden_dropout_rate if has_own_default else model.dropout_rate
     if isinstance(model, modeling.BertClassifier):
         values["problem_type"] = PROBLEMS[model.problem]
     return values

@@ -3,14 +3,17 @@
 This module does not import Keras, so commands can check a folder before they load TensorFlow.
 """
 
+import dataclasses
 import logging
 import os
 import pathlib
 
 import numpy as np
 
+from bert_keras.architectures.architecture import Architecture
+from bert_keras.architectures.known_architectures import get_architecture
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, check_num_layers, describe_unused_tensors
-from bert_keras.checkpoints.huggingface.config_reader import read_config, read_family, read_model, read_task
+from bert_keras.checkpoints.huggingface.config_reader import read_config, read_model, read_task
 from bert_keras.checkpoints.huggingface.sentence_transformers import is_embedder, read_modules
 from bert_keras.checkpoints.huggingface.weight_names import WeightName, list_weights
 from bert_keras.checkpoints.huggingface.weights_file import is_weights, open_weights
@@ -24,10 +27,7 @@ from bert_keras.module_list import MODULES, transformer_folder
 logger = logging.getLogger(__name__)
 
 GENERATOR = "generator"
-POSITIONS = "embeddings.position_embeddings.weight"
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")  # stored by old versions of transformers
-_TIED = ("cls.predictions.decoder.weight", "generator_lm_head.weight")
-_TIED_BIAS = {"cls.predictions.bias": "cls.predictions.decoder.bias"}
 
 
 def read_folder(folder: str | os.PathLike, *, with_generator: bool = True, any_head: bool = False) -> Checkpoint:
@@ -42,22 +42,25 @@ def read_folder(folder: str | os.PathLike, *, with_generator: bool = True, any_h
         InputError: a file is missing, damaged or of another model.
     """
     checkpoint, folder = read_description(folder, any_head=any_head), pathlib.Path(folder)
-    model, config, family = checkpoint.model, checkpoint.config, checkpoint.family
+    model, config = checkpoint.model, checkpoint.config
+    record = get_architecture(config.model_type)
     home = transformer_folder(folder)
     source = str(home / "config.json")
     tensors = open_weights(home)
-    check_num_layers(config.num_layers, tensors, source)
+    check_num_layers(config.num_layers, tensors, record.block_prefix, source)
     check_checksums(folder, lambda name: not is_weights(name))
     checkpoint.read_tokenizer = open_tokenizer(home, config.vocabulary_size)
     _check_positions(tensors, config, source)
-    names = list_weights(model, config, pooler="pooler.dense.weight" in tensors, family=family)
+    names = list_weights(model, config, pooler="pooler.dense.weight" in tensors)
     unread = _check_all_read(tensors, names, config, str(folder))
-    checkpoint.weights = {name.ours: stored for name in names if (stored := _find_weight(name, tensors)) is not None}
-    checkpoint.expected_names = {name.ours: get_name_prefix(name, model, family) + name.huggingface for name in names}
+    checkpoint.weights = {
+        name.ours: stored for name in names if (stored := _find_weight(name, tensors, record)) is not None
+    }
+    checkpoint.expected_names = {name.ours: get_name_prefix(name, model, config) + name.huggingface for name in names}
 
     def check_content() -> None:
         check_checksums(folder, is_weights)  # 0.4 s for the 440 MB of BERT base
-        _check_tied(tensors, str(folder))
+        _check_tied(tensors, record, str(folder))
 
     checkpoint.check_content = check_content
     checkpoint.not_carried_over += describe_unused_tensors(unread, model)
@@ -85,19 +88,19 @@ def read_description(folder: str | os.PathLike, *, any_head: bool = False) -> Ch
     source = str(home / "config.json")
     values = read_json(home / "config.json")
     config = read_config(values, source)
-    model, family, settings, skipped = _read_model(folder, values, source, any_head=any_head)
+    model, settings, skipped = _read_model(folder, values, source, any_head=any_head)
     task = read_task(values, source)
-    return Checkpoint(str(folder), model, config, settings, {}, {}, family, task=task, not_carried_over=skipped)
+    return Checkpoint(str(folder), model, config, settings, {}, {}, task=task, not_carried_over=skipped)
 
 
-def _read_model(folder: pathlib.Path, values: dict, source: str, *, any_head: bool) -> tuple[str, str, dict, list[str]]:
-    """Return our class, the family, the settings of the head, and what the reader skips."""
+def _read_model(folder: pathlib.Path, values: dict, source: str, *, any_head: bool) -> tuple[str, dict, list[str]]:
+    """Return our class, the settings of the head, and what the reader skips."""
     has_modules = (folder / MODULES).exists()
     if has_modules and is_embedder(folder):  # sentence-transformers loads the encoder without the head in the config
-        return "BertEmbedder", read_family(values), *read_modules(folder)
-    model, family, settings = read_model(values, source, any_head=any_head)
+        return "BertEmbedder", *read_modules(folder)
+    model, settings = read_model(values, source, any_head=any_head)
     skipped = [f"{MODULES}, by which sentence-transformers makes the {model} a cross-encoder"] if has_modules else []
-    return model, family, settings, skipped
+    return model, settings, skipped
 
 
 def _read_generator(folder: pathlib.Path) -> Checkpoint:
@@ -118,23 +121,31 @@ def read_stored_task(folder: str | os.PathLike | Checkpoint) -> dict | None:
     return read_task(read_json(path), str(path)) if path.exists() else None
 
 
-def get_name_prefix(weight: WeightName, model: str, family: str) -> str:
+def get_name_prefix(weight: WeightName, model: str, config: BertConfig) -> str:
     """Return the prefix of a tensor's name in transformers: "bert." for the encoder of a model with a head."""
     bare = model in ("BertEncoder", "BertEmbedder")
-    return f"{family}." if weight.ours.startswith("encoder.") and not bare else ""
+    return f"{config.model_type}." if weight.ours.startswith("encoder.") and not bare else ""
 
 
-def _find_weight(name: WeightName, tensors: dict[str, StoredWeight]) -> StoredWeight | None:
-    stored = tensors.get(name.huggingface) or tensors.get(_TIED_BIAS.get(name.huggingface))
+def find_position_table(config: BertConfig) -> WeightName:
+    """Return the names of the table of positions, which transformers stores even if it is sinusoidal."""
+    learned = dataclasses.replace(config, position_type="learned")
+    return next(name for name in list_weights("BertEncoder", learned, pooler=False) if name.axes == "LE")
+
+
+def _find_weight(name: WeightName, tensors: dict[str, StoredWeight], record: Architecture) -> StoredWeight | None:
+    stored = tensors.get(name.huggingface)
+    if stored is None and name.huggingface.endswith(".bias"):  # of the masked LM, stored under its other name
+        others = [other for other, own in record.tied.items() if own == name.huggingface]
+        stored = next((tensors[other] for other in others if other in tensors), None)
     if stored is None or not name.is_kernel:
         return stored
     return StoredWeight(stored.name, stored.shape[::-1], lambda: stored.read().T, stored.dtype)
 
 
-def _check_tied(tensors: dict[str, StoredWeight], source: str) -> None:
+def _check_tied(tensors: dict[str, StoredWeight], record: Architecture, source: str) -> None:
     """Raise `InputError` if the output matrix of the masked-LM head is not the token embedding."""
-    table = tensors.get("embeddings.word_embeddings.weight")
-    for name in _TIED:
+    for name, table in ((name, tensors.get(own)) for name, own in record.tied.items() if name.endswith(".weight")):
         if name in tensors and table is not None and not np.array_equal(tensors[name].read(), table.read()):
             raise InputError(
                 f"{source}: {tensors[name].name} differs from the token embedding; expected them to be tied, as in "
@@ -144,12 +155,12 @@ def _check_tied(tensors: dict[str, StoredWeight], source: str) -> None:
 
 def _check_positions(tensors: dict[str, StoredWeight], config: BertConfig, source: str) -> None:
     """Raise `InputError` if the shape of stored sinusoidal positions differs from the config."""
-    shape = (config.max_sequence_length, config.embedding_dim)
-    if config.position_type != "sinusoidal" or (POSITIONS in tensors and tensors[POSITIONS].shape == shape):
+    shape, name = (config.max_sequence_length, config.embedding_dim), find_position_table(config).huggingface
+    if config.position_type != "sinusoidal" or (name in tensors and tensors[name].shape == shape):
         return
-    stored = f"has the shape {tensors[POSITIONS].shape}" if POSITIONS in tensors else "is missing"
+    stored = f"has the shape {tensors[name].shape}" if name in tensors else "is missing"
     raise InputError(
-        f"{source} has {shape[0]:,} sinusoidal positions of width {shape[1]:,}, and {POSITIONS} {stored}: "
+        f"{source} has {shape[0]:,} sinusoidal positions of width {shape[1]:,}, and {name} {stored}: "
         "config and weights belong to different models"
     )
 
@@ -162,11 +173,13 @@ def _check_all_read(
     Raises:
         InputError: one of them belongs to the encoder, so it computes something else than ours.
     """
-    read = {name.huggingface for name in names} | {*_BUFFERS, *_TIED, *_TIED_BIAS.values()}
+    record = get_architecture(config.model_type)
+    read = {name.huggingface for name in names} | {*_BUFFERS, *record.tied}
     if config.position_type == "sinusoidal":
-        read.add(POSITIONS)  # stored for transformers; our model computes it
+        read.add(find_position_table(config).huggingface)  # stored for transformers; our model computes it
     unread = [name for name in tensors if name not in read]
-    if extra := [tensors[name].name for name in unread if name.startswith(("embeddings", "encoder."))]:
+    blocks = record.block_prefix.partition(".")[0] + "."
+    if extra := [tensors[name].name for name in unread if name.startswith(("embeddings", blocks))]:
         raise InputError(
             f"{source} has tensors that do not match its config, {format_names(extra)}: "
             "config and weights belong to different models"

@@ -1,6 +1,6 @@
 """The model card: `README.md` of a checkpoint folder."""
 
-from bert_keras.checkpoints.building import get_encoder, get_family
+from bert_keras.checkpoints.building import get_model_name, get_stored_config
 from bert_keras.checkpoints.huggingface.card_metadata import MeasuredScores
 from bert_keras.checkpoints.huggingface.card_text import CardFacts, find_base_model, format_card
 from bert_keras.modeling.base import BertModel
@@ -27,9 +27,8 @@ def build_model_card(
         has_pairs: whether a classifier takes pairs of texts.
     """
     facts = CardFacts(
-        type(model).__name__,
-        get_family(model),
-        get_encoder(model).config,
+        get_model_name(model),
+        get_stored_config(model),
         model.count_params(),
         getattr(model, "labels", None) or (),
         getattr(model, "problem", None),

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from bert_keras.architectures.architecture import DENSE, NORM, OUTPUT, TABLE, VECTOR
-from bert_keras.architectures.known_architectures import ARCHITECTURES
+from bert_keras.architectures.known_architectures import ARCHITECTURES, get_architecture
 from bert_keras.config import BertConfig
 
 # suffixes of each kind of layer for its variables: ours, Hugging Face, Google TF1, KerasHub
@@ -51,16 +51,15 @@ class WeightName:
         return tuple(sizes[axis] for axis in self.axes)
 
 
-def list_weights(model: str, config: BertConfig, *, pooler: bool, family: str = "bert") -> list[WeightName]:
+def list_weights(model: str, config: BertConfig, *, pooler: bool) -> list[WeightName]:
     """List the weights of one of our models, from input to output.
 
     Args:
         model: the class name, "BertClassifier" for example.
-        config: the config of the encoder.
+        config: the config of the encoder, whose `model_type` determines the names.
         pooler: whether the encoder has a pooler.
-        family: the architecture, a key of `ARCHITECTURES`.
     """
-    architecture = ARCHITECTURES[family]
+    architecture = get_architecture(config.model_type)
     rows = [
         row
         for row in _add_prefixes(architecture.embeddings)
@@ -85,11 +84,11 @@ def normalize_tensor_name(name: str) -> str:
 def _add_prefixes(rows: Sequence[tuple], i: int | None = None) -> list[tuple]:
     """Prepend the prefixes in the first row, with the index of the block, to the names of the other rows."""
     (_, _, *prefixes), *rows = rows
-    prefixes = [prefix.replace("{i}", str(i)) for prefix in prefixes]
-    return [
-        (kind, axes, *(prefix + name for prefix, name in zip(prefixes, names, strict=True)))
-        for kind, axes, *names in rows
-    ]
+
+    def join(prefix: str | None, name: str | None) -> str | None:
+        return None if prefix is None or name is None else prefix.replace("{i}", str(i)) + name
+
+    return [(kind, axes, *map(join, prefixes, names)) for kind, axes, *names in rows]
 
 
 def _list_variables(kind: str, axes: str, *layers: str | None) -> Iterator[WeightName]:

@@ -18,7 +18,7 @@ import keras
 import numpy as np
 
 from bert_keras import modeling
-from bert_keras.checkpoints.building import get_encoder, get_family, get_variables, list_model_weights
+from bert_keras.checkpoints.building import get_encoder, get_stored_config, get_variables, list_model_weights
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
 from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.checkpoints.keras_files.keras_weights import get_first_sentence
@@ -244,7 +244,7 @@ def _add_head(model: BertModel, backbone: keras.Model, tokenizer: BertTokenizer 
     import keras_hub
 
     theirs = {ours: theirs for theirs, ours in _TASKS.items()}.get(type(model).__name__)
-    if isinstance(model, modeling.BertClassifier) and get_family(model) != "bert":
+    if isinstance(model, modeling.BertClassifier) and get_stored_config(model).model_type != "bert":
         return backbone  # ELECTRA's classifier has a dense layer instead of the pooler
     if isinstance(model, modeling.BertEmbedder) and model.pooling not in _POOLINGS:
         return backbone
