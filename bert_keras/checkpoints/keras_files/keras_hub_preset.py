@@ -237,6 +237,11 @@ def _check_architecture(config: BertConfig) -> None:
             f"the model's embedding_dim is {config.embedding_dim}; expected its hidden_dim {config.hidden_dim}, as in "
             "KerasHub's BERT, so nothing was written: convert it to huggingface instead"
         )
+    if any(name.keras_hub is None for name in list_weights("BertEncoder", config, pooler=False)):
+        raise InputError(
+            f"the model's model_type is {config.model_type!r}; expected an encoder that KerasHub's BERT has, so nothing "
+            "was written: convert it to huggingface instead"
+        )
 
 
 def _add_head(model: BertModel, backbone: keras.Model, tokenizer: BertTokenizer | None) -> keras.Model:
