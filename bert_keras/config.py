@@ -60,8 +60,8 @@ class BertConfig:
         layer_norm_epsilon: added to the variance in every layer normalization.
         initializer_range: standard deviation of the normal distribution of new weights, which is truncated except in
             output layers.
-        model_type: the architecture as in the `config.json` of transformers: "bert" or "electra", whose encoders are
-            the same, but whose heads differ.
+        model_type: the architecture as in the `config.json` of transformers: "bert", "electra" (other heads) or
+            "distilbert" (no segments, no pooler).
 
     Raises:
         InputError: a value is out of range. The message lists all such values.

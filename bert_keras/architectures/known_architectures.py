@@ -1,12 +1,12 @@
 """All architectures, keyed by their `model_type` in `config.json`."""
 
-from bert_keras.architectures import bert, electra
+from bert_keras.architectures import bert, distilbert, electra
 from bert_keras.architectures.architecture import Architecture
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
 
 ARCHITECTURES = {
-    record.model_type: record for record in (bert.ARCHITECTURE, electra.ARCHITECTURE)
+    record.model_type: record for record in (bert.ARCHITECTURE, electra.ARCHITECTURE, distilbert.ARCHITECTURE)
 }
 
 

@@ -46,9 +46,11 @@ def make_twin(sizes):
     transformers.utils.logging.disable_progress_bar()
 
     def make(class_name: str, **changes):
-        config_class = transformers.ElectraConfig if class_name.startswith("Electra") else transformers.BertConfig
-        values = {HF_NAMES[name]: value for name, value in sizes.items()}
-        config = config_class(**{**values, **changes}, attn_implementation="eager")
+        prefix = next(prefix for prefix in ("Electra", "DistilBert", "Bert") if class_name.startswith(prefix))
+        values = {HF_NAMES[name]: value for name, value in sizes.items()} | changes
+        if prefix == "DistilBert":  # has other names for these
+            values |= {"hidden_dim": values.pop("intermediate_size"), "activation": values.pop("hidden_act", "gelu")}
+        config = getattr(transformers, f"{prefix}Config")(**values, attn_implementation="eager")
         twin = getattr(transformers, class_name)(config).eval()
         perturb_twin(twin)
         return twin
@@ -109,7 +111,7 @@ def perturb_twin(twin, seed: int = 3) -> None:
 
     rng = np.random.default_rng(seed)
     for name, parameter in twin.named_parameters():
-        center = 1.0 if name.endswith("LayerNorm.weight") else 0.0
+        center = 1.0 if name.lower().endswith(("layernorm.weight", "layer_norm.weight")) else 0.0
         parameter.data = torch.tensor(rng.normal(center, 0.25, tuple(parameter.shape)), dtype=torch.float32)
     twin.tie_weights()
 
@@ -118,6 +120,8 @@ def _run_twin(twin, batch: dict, **options) -> dict:
     import torch
 
     names = {"token_ids": "input_ids", "padding_mask": "attention_mask", "segment_ids": "token_type_ids"}
+    if twin.config.model_type == "distilbert":
+        del names["segment_ids"]
     inputs = {theirs: torch.tensor(batch[name]).long() for name, theirs in names.items() if name in batch}
     with torch.no_grad():
         outputs = twin(**inputs, **options)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
+from bert_keras.checkpoints.building import get_encoder
 from tests.marks import slow, slow_except
 
 TOLERANCE = 2e-5  # measured, both ways, all classes: 5.2e-6 (logits, which reach 9); hidden states 1.7e-6
@@ -88,6 +89,22 @@ TWINS = {
     "electra_narrow": Twin("ElectraForPreTraining", "ElectraPretrainer", {"replaced_logits": "logits"}, NARROW),
     "electra_masked_lm": Twin("ElectraForMaskedLM", "BertMaskedLM", {"mlm_logits": "logits"}, SAME_WIDTH),
     "electra_masked_lm_narrow": Twin("ElectraForMaskedLM", "BertMaskedLM", {"mlm_logits": "logits"}, NARROW),
+    "distilbert_encoder": Twin("DistilBertModel", "BertEncoder", {"sequence_output": "last_hidden_state"}),
+    "distilbert_masked_lm": Twin("DistilBertForMaskedLM", "BertMaskedLM", {"mlm_logits": "logits"}),
+    "distilbert_classifier": Twin(
+        "DistilBertForSequenceClassification",
+        "BertClassifier",
+        {"logits": "logits"},
+        {"num_labels": 4, "problem_type": "single_label_classification"},
+    ),
+    "distilbert_token_classifier": Twin(
+        "DistilBertForTokenClassification", "BertTokenClassifier", {"logits": "logits"}, {"num_labels": 4}
+    ),
+    "distilbert_question_answerer": Twin(
+        "DistilBertForQuestionAnswering",
+        "BertQuestionAnswerer",
+        {"start_logits": "start_logits", "end_logits": "end_logits"},
+    ),
 }
 
 # kind of model (tests/conftest.py): the class of transformers that loads its folder
@@ -102,6 +119,13 @@ OURS = {
     "token_classifier": TWINS["token_classifier"],
     "question_answerer": TWINS["question_answerer"],
     "electra": TWINS["electra"],
+}
+DISTILBERT_OURS = {
+    "encoder_without_pooler": TWINS["distilbert_encoder"],
+    "masked_lm": TWINS["distilbert_masked_lm"],
+    "classifier_without_pooler": TWINS["distilbert_classifier"],
+    "token_classifier": TWINS["distilbert_token_classifier"],
+    "question_answerer": TWINS["distilbert_question_answerer"],
 }
 NARROW_OURS = {
     "encoder_without_pooler": TWINS["electra_encoder_narrow"],
@@ -124,6 +148,7 @@ NARROW_OURS = {
             ("masked_lm", "relu"),
             ("electra_narrow", "gelu"),
             ("electra_classifier", "gelu_new"),
+            *((kind, "gelu") for kind in TWINS if kind.startswith("distilbert")),
         ],
     ),
 )
@@ -221,6 +246,18 @@ def test_our_folder_computes_the_same_in_transformers(
     twin = open_twin(tmp_path / "ours", OURS[kind].class_name, **options)
     batch = make_batch()
     assert_equal_outputs(run(model, batch), run_twin(twin, batch), OURS[kind].outputs)
+
+
+@pytest.mark.parametrize("kind", DISTILBERT_OURS)
+def test_a_distilbert_of_ours_computes_the_same_in_transformers(
+    kind, make_model, make_batch, run, open_twin, run_twin, tmp_path
+):
+    model = make_model(kind, model_type="distilbert", num_layers=2)
+    bk.save(model, None, tmp_path / "ours")
+    twin = open_twin(tmp_path / "ours", DISTILBERT_OURS[kind].class_name)
+    assert_equal_outputs(run(model, make_batch()), run_twin(twin, make_batch()), DISTILBERT_OURS[kind].outputs)
+    back = bk.load(tmp_path / "ours")
+    assert get_encoder(back).config == get_encoder(model).config
 
 
 @pytest.mark.parametrize("kind", slow_except(NARROW_OURS, quick=["masked_lm", "classifier_without_pooler"]))
