@@ -4,10 +4,20 @@ from bert_keras.architectures import bert, distilbert, electra
 from bert_keras.architectures.architecture import Architecture
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
+from bert_keras.plugins import load_plugins
 
-ARCHITECTURES = {
-    record.model_type: record for record in (bert.ARCHITECTURE, electra.ARCHITECTURE, distilbert.ARCHITECTURE)
-}
+ARCHITECTURES: dict[str, Architecture] = {}
+
+
+def register_architecture(record: Architecture) -> None:
+    """Add an architecture, for example one of another package; see `bert_keras.plugins`.
+
+    Raises:
+        InputError: another architecture has the same `model_type`.
+    """
+    if record.model_type in ARCHITECTURES:
+        raise InputError(f"there is an architecture {record.model_type!r} already: choose another model_type")
+    ARCHITECTURES[record.model_type] = record
 
 
 def get_architecture(model_type: str) -> Architecture:
@@ -19,3 +29,8 @@ def get_architecture(model_type: str) -> Architecture:
     if model_type not in ARCHITECTURES:
         raise InputError(f"model_type is {quote(model_type)}; expected {' or '.join(map(repr, ARCHITECTURES))}")
     return ARCHITECTURES[model_type]
+
+
+for _record in (bert.ARCHITECTURE, electra.ARCHITECTURE, distilbert.ARCHITECTURE):
+    register_architecture(_record)
+load_plugins()

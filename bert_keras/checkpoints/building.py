@@ -24,6 +24,7 @@ from bert_keras.checkpoints.finite_values import check_finite_weight
 from bert_keras.checkpoints.huggingface.weight_names import WeightName, list_weights
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
+from bert_keras.heads.known_heads import get_head
 from bert_keras.modeling.base import BertModel
 from bert_keras.modeling.initializers import zero_initialization
 
@@ -101,7 +102,7 @@ def build_model(checkpoint: Checkpoint) -> BertModel:
     """Build the model that a checkpoint stores, with all its weights."""
     check_complete(checkpoint)
     checkpoint.check_once()
-    model_class = getattr(modeling, checkpoint.model)
+    model_class = get_head(checkpoint.model).load("model")
     with zero_initialization():
         encoder_class = get_architecture(checkpoint.config.model_type).load_encoder()
         encoder = encoder_class(checkpoint.config, pooler=checkpoint.wants_pooler, name="encoder")

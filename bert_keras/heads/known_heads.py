@@ -1,20 +1,27 @@
 """All heads, and the ways in which the other folders find one."""
 
+from bert_keras.errors import InputError
 from bert_keras.heads import answer, classify, embed, encoder, fill_mask, pretraining, tag
 from bert_keras.heads.head import Head
+from bert_keras.plugins import load_plugins
 
-HEADS = (
-    classify.HEAD,
-    tag.HEAD,
-    answer.HEAD,
-    embed.HEAD,
-    fill_mask.HEAD,
-    pretraining.NEXT_SENTENCE,
-    pretraining.REPLACED_TOKENS,
-    encoder.HEAD,
-)
-_BY_MODEL = {head.model_name: head for head in HEADS}
-_BY_TASK = {head.name: head for head in HEADS if head.task is not None}
+HEADS: list[Head] = []
+_BY_MODEL: dict[str, Head] = {}
+_BY_TASK: dict[str, Head] = {}
+
+
+def register_head(head: Head) -> None:
+    """Add a head, for example one of another package; see `bert_keras.plugins`.
+
+    Raises:
+        InputError: another head has the same model class or the same task.
+    """
+    if head.model_name in _BY_MODEL or (head.task is not None and head.name in _BY_TASK):
+        raise InputError(f"there is a head {head.name!r} for {head.model_name} already: choose other names")
+    HEADS.append(head)
+    _BY_MODEL[head.model_name] = head
+    if head.task is not None:
+        _BY_TASK[head.name] = head
 
 
 def get_head(model: str) -> Head:
@@ -46,3 +53,17 @@ def list_model_names(heads: list[Head]) -> str:
 def find_model_of_peft(task_type: str | None) -> str | None:
     """Return the name of the model class for PEFT's task type, or None if no head has this type."""
     return next((head.model_name for head in HEADS if head.peft is not None and head.peft == task_type), None)
+
+
+for _head in (
+    classify.HEAD,
+    tag.HEAD,
+    answer.HEAD,
+    embed.HEAD,
+    fill_mask.HEAD,
+    pretraining.NEXT_SENTENCE,
+    pretraining.REPLACED_TOKENS,
+    encoder.HEAD,
+):
+    register_head(_head)
+load_plugins()

@@ -54,6 +54,7 @@ class QuestionAnswering(Task):
     model_class: ClassVar[str] = "BertQuestionAnswerer"
     example_class: ClassVar[type] = Question
     is_token_level: ClassVar[bool] = True
+    has_default_length: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

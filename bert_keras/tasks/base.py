@@ -86,6 +86,7 @@ class Task(abc.ABC):
     example_class: ClassVar[type]
     is_token_level: ClassVar[bool] = False  # whether the model has one output per token, or one per sequence
     makes_vectors: ClassVar[bool] = False  # whether answers are sentence vectors
+    has_default_length: ClassVar[bool] = False  # whether sequences without a stored length have the default one
     warm_up_word: ClassVar[str] = "weather"  # of the texts that a server answers before it is ready
     problem: ClassVar[str | None] = None  # one of `config.PROBLEMS` for text classification
 
@@ -93,6 +94,11 @@ class Task(abc.ABC):
         object.__setattr__(self, "max_sequence_length", check_integer("max_sequence_length", self.max_sequence_length))
         if self.window_overlap is not None:
             object.__setattr__(self, "window_overlap", check_integer("window_overlap", self.window_overlap, 0))
+
+    @classmethod
+    def derive_settings(cls, labels: Sequence[str] | None, vocabulary: Sequence[str]) -> dict[str, object]:
+        """Return the settings that follow from a model's labels or vocabulary, if a checkpoint does not store them."""
+        return {}
 
     @property
     @abc.abstractmethod

@@ -9,12 +9,12 @@ from keras import ops
 
 from bert_keras.checkpoints.finite_values import check_finite_outputs
 from bert_keras.checkpoints.tokenizer_match import check_tokenizer_size
-from bert_keras.errors import InputError
 from bert_keras.modeling.masked_lm import MaskedLMModel
-from bert_keras.pipelines.batches.packing import pack_tokens
 from bert_keras.pipelines.text.text_array import as_text_array
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.tasks.mask_checks import MASK, check_has_masked_lm, check_have_masks, check_top_k, describe_text
+from bert_keras.tasks.mask_checks import check_has_masked_lm, check_top_k
+from bert_keras.tasks.mask_filling_task import MaskFilling
+from bert_keras.tasks.sequence_runner import make_features
 
 _BATCH_SIZE = 32  # texts; the logits of one mask take 122 kB with BERT's vocabulary
 
@@ -67,33 +67,19 @@ def fill_mask(
     check_tokenizer_size(tokenizer, masked_lm.encoder.config)
     check_top_k(top_k, tokenizer.vocabulary_size)
     texts = [text.decode("utf-8", "replace") if isinstance(text, bytes) else text for text in as_text_array(texts)]
-    check_have_masks(texts)
-    tokens = tokenizer.tokenize_with_offsets(texts, keep_special_tokens=True)
-    masks = [np.flatnonzero(np.equal(ids, tokenizer.mask_id)) for ids in tokens.token_ids.to_list()]
-    max_sequence_length = masked_lm.encoder.config.max_sequence_length
-    _check_lengths(texts, tokens.token_ids.row_lengths().numpy() + 2, max_sequence_length)
-    predictions = []
+    length = masked_lm.encoder.config.max_sequence_length
+    task = MaskFilling(length, vocabulary=tuple(tokenizer.vocabulary), num_best=top_k)
+    sequences = task.encode(tokenizer, texts)
+    masks = task.find_masks(sequences)
+    owners, places = sequences.sequence_indices[masks], masks - sequences.row_splits[sequences.sequence_indices[masks]]
+    probabilities = []
     for start in range(0, len(texts), _BATCH_SIZE):
-        batch = slice(start, start + _BATCH_SIZE)
-        features = pack_tokens(
-            tokens.token_ids[batch],
-            cls_id=tokenizer.cls_id,
-            sep_id=tokenizer.sep_id,
-            pad_id=tokenizer.pad_id,
-            max_sequence_length=max_sequence_length,
-        )
-        features = {name: value.numpy() for name, value in features.items()}
-        positions = [places + 1 for places in masks[batch]]  # [CLS] comes first
-        for probabilities in predict_tokens(masked_lm, tokenizer, features, positions):
-            predictions.append(find_top_tokens(probabilities, top_k))
-    starts, ends = tokens.starts.to_list(), tokens.ends.to_list()
-    return [
-        [
-            [_make_filling(tokenizer, text, starts[index][place], ends[index][place], *token) for token in best]
-            for place, best in zip(masks[index], predictions[index], strict=True)
-        ]
-        for index, text in enumerate(texts)
-    ]
+        indices = np.arange(start, min(start + _BATCH_SIZE, len(texts)))
+        features = make_features(sequences, indices, int(sequences.lengths[indices].max()))
+        positions = [places[owners == index] for index in indices]
+        probabilities += predict_tokens(masked_lm, tokenizer, features, positions)
+    answers = task.fill(sequences, np.concatenate(probabilities), texts)
+    return [[[Filling(**one) for one in fillings] for fillings in answer["masks"]] for answer in answers]
 
 
 def predict_tokens(
@@ -125,12 +111,6 @@ def predict_tokens(
     ]
 
 
-def find_top_tokens(probabilities: np.ndarray, top_k: int) -> list[list[tuple[int, float]]]:
-    """Return the `top_k` most probable tokens as (id, probability), for each row of probabilities `(M, V)`."""
-    values, ids = (ops.convert_to_numpy(part).tolist() for part in ops.top_k(probabilities, top_k))
-    return [list(zip(*pair, strict=True)) for pair in zip(ids, values, strict=True)]
-
-
 def get_masked_lm(model: keras.Model) -> MaskedLMModel:
     """Return the model with the masked-LM head: this one, or its generator.
 
@@ -142,20 +122,3 @@ def get_masked_lm(model: keras.Model) -> MaskedLMModel:
         return model
     check_has_masked_lm(type(model).__name__, has_generator=generator is not None)
     return generator
-
-
-def _check_lengths(texts: list[str], lengths: np.ndarray, max_sequence_length: int) -> None:
-    for number, (text, length) in enumerate(zip(texts, lengths, strict=True), 1):
-        if length > max_sequence_length:
-            raise InputError(
-                f"{describe_text(number, text)} has {length} tokens with [CLS] and [SEP]; the model accepts up to "
-                f"{max_sequence_length}: cut the text around its {MASK}"
-            )
-
-
-def _make_filling(
-    tokenizer: BertTokenizer, text: str, start: int, end: int, token_id: int, probability: float
-) -> Filling:
-    token = tokenizer.vocabulary[token_id]
-    before = text[:start].rstrip() if token.startswith("##") else text[:start]
-    return Filling(token, token_id, probability, before + token.removeprefix("##") + text[end:])

@@ -1,10 +1,11 @@
-"""`MaskFilling`: the most probable tokens at each [MASK] of a text, as a task that engines of artifacts can run.
+"""`MaskFilling`: the most probable tokens at each [MASK] of a text.
 
-`bk.fill_mask` does the same with a Keras model, and computes the logits of the masked positions only.
+Engines of artifacts run it like any task; `bk.fill_mask` computes the logits of the masked positions only.
 """
 
 import dataclasses
 import functools
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
@@ -47,20 +48,9 @@ class MaskFilling(Task):
     is_token_level: ClassVar[bool] = True
 
     @classmethod
-    def for_model(
-        cls, model: str, max_sequence_length: int, vocabulary: Sequence[str], text_length: int | None
-    ) -> "MaskFilling | None":
-        """Return the task of a model; None if it is not a masked LM.
-
-        Args:
-            model: the name of its class.
-            max_sequence_length: the longest sequence that it accepts, in tokens.
-            vocabulary: the tokens in the order of their ids.
-            text_length: the length at which its tokenizer cuts texts, in tokens; None: unlimited.
-        """
-        if model != cls.model_class:
-            return None
-        return cls(min(max_sequence_length, text_length or max_sequence_length), vocabulary=tuple(vocabulary))
+    def derive_settings(cls, labels: Sequence[str] | None, vocabulary: Sequence[str]) -> dict[str, object]:
+        """Return the tokens that can be filled in."""
+        return {"vocabulary": tuple(vocabulary)}
 
     @property
     def main_score(self) -> str:
@@ -85,40 +75,67 @@ class MaskFilling(Task):
             InputError: a text has no [MASK] or is too long.
         """
         check_have_masks(examples)
-        sequences = [self._encode_text(tokenizer, text) for text in examples]
-        for number, (text, sequence) in enumerate(zip(examples, sequences, strict=True), 1):
-            if (length := len(sequence.token_ids)) > self.max_sequence_length:
+        sequences = self._encode_texts(tokenizer, examples)
+        for number, (text, length) in enumerate(zip(examples, sequences.lengths.tolist(), strict=True), 1):
+            if length > self.max_sequence_length:
                 raise InputError(
                     f"{describe_text(number, text)} has {length} tokens with [CLS] and [SEP]; the model accepts up to "
                     f"{self.max_sequence_length}: cut the text around its {MASK}"
                 )
-        return EncodedSequences.concatenate(sequences)
+        return sequences
 
     def encode_truncated(self, tokenizer: "BertTokenizer", examples: Sequence[str]) -> EncodedSequences:
         """Tokenize texts with or without a [MASK], as SavedModels do: long texts are cut, and so are their masks."""
-        limit = self.max_sequence_length
-        return EncodedSequences.concatenate([self._encode_text(tokenizer, text, limit) for text in examples])
+        return self._encode_texts(tokenizer, examples, self.max_sequence_length)
 
     @functools.cached_property
     def _special_ids(self) -> dict[str, int]:
         return {token: self.vocabulary.index(token) for token in SPECIAL_TOKENS}
 
-    def _encode_text(self, tokenizer: "BertTokenizer", text: str, limit: int | None = None) -> EncodedSequences:
-        ids = self._special_ids
-        specials = list(_SPECIAL.finditer(text))
-        begins, ends = [0, *(found.end() for found in specials)], [*(found.start() for found in specials), len(text)]
-        parts = [text[begin:end] for begin, end in zip(begins, ends, strict=True)]
+    def _encode_texts(
+        self, tokenizer: "BertTokenizer", texts: Sequence[str], limit: int | None = None
+    ) -> EncodedSequences:
+        specials = [list(_SPECIAL.finditer(text)) for text in texts]
+        begins = [[0, *(found.end() for found in own)] for own in specials]
+        ends = [[*(found.start() for found in own), len(text)] for own, text in zip(specials, texts, strict=True)]
+        places = [list(zip(*own, strict=True)) for own in zip(begins, ends, strict=True)]
+        parts = [text[begin:end] for text, own in zip(texts, places, strict=True) for begin, end in own]
         arrays: TokenArrays = tokenizer.tokenize_to_arrays(parts, with_offsets=True)
+        rows = itertools.pairwise(arrays.row_splits.tolist())
+        return EncodedSequences.concatenate(
+            [
+                self._join(arrays, [(next(rows), begin) for begin, _ in own], found, limit, tokenizer.pad_id)
+                for own, found in zip(places, specials, strict=True)
+            ]
+        )
+
+    def _join(
+        self,
+        arrays: TokenArrays,
+        parts: Sequence[tuple[tuple[int, int], int]],
+        specials: Sequence[re.Match],
+        limit: int | None,
+        pad_id: int,
+    ) -> EncodedSequences:
+        """Return the sequence of a text.
+
+        Args:
+            arrays: the tokens of the parts of all texts.
+            parts: the rows of each part of the text in `arrays`, and where the part begins in the text.
+            specials: the special tokens between the parts.
+            limit: the length to which the sequence is cut.
+            pad_id: the id of [PAD].
+        """
+        ids = self._special_ids
         token_ids, starts, stops = [ids["[CLS]"]], [-1], [-1]
-        for index, begin in enumerate(begins):
-            own = slice(arrays.row_splits[index], arrays.row_splits[index + 1])
-            token_ids += arrays.token_ids[own].tolist()
-            starts += (arrays.starts[own] + begin).tolist()
-            stops += (arrays.ends[own] + begin).tolist()
-            if index < len(specials):
-                token_ids.append(ids[specials[index][0]])
-                starts.append(specials[index].start())
-                stops.append(specials[index].end())
+        for ((first, last), begin), special in itertools.zip_longest(parts, specials):
+            token_ids += arrays.token_ids[first:last].tolist()
+            starts += (arrays.starts[first:last] + begin).tolist()
+            stops += (arrays.ends[first:last] + begin).tolist()
+            if special is not None:
+                token_ids.append(ids[special[0]])
+                starts.append(special.start())
+                stops.append(special.end())
         if limit is not None:
             token_ids, starts, stops = token_ids[: limit - 1], starts[: limit - 1], stops[: limit - 1]
         token_ids, starts, stops = [*token_ids, ids["[SEP]"]], [*starts, -1], [*stops, -1]
@@ -131,7 +148,7 @@ class MaskFilling(Task):
             second_starts=np.array([len(token_ids)], np.int32),
             examples=np.zeros(1, np.int64),
             text_positions=positions,
-            pad_id=tokenizer.pad_id,
+            pad_id=pad_id,
             starts=begins,
             ends=ends,
             word_starts=begins,
@@ -153,16 +170,23 @@ class MaskFilling(Task):
 
         Each has its `token`, its `token_id`, its `probability`, and the `text` with it in place of this [MASK].
         """
-        masks = np.flatnonzero(sequences.token_ids == self._special_ids[MASK])
         logits = outputs["logits"] if "logits" in outputs else outputs["mlm_logits"]  # of an artifact, of a Keras model
         # an embedding table can have more rows than tokens; they count in the softmax, as in transformers
-        probabilities = softmax(logits[masks])[:, : len(self.vocabulary)]
+        probabilities = softmax(logits[self.find_masks(sequences)])[:, : len(self.vocabulary)]
+        return self.fill(sequences, probabilities, examples)
+
+    def find_masks(self, sequences: EncodedSequences) -> np.ndarray:
+        """Return the indices `(M,)` of all [MASK] among the tokens of all sequences."""
+        return np.flatnonzero(sequences.token_ids == self._special_ids[MASK])
+
+    def fill(self, sequences: EncodedSequences, probabilities: np.ndarray, examples: Sequence[str]) -> list[dict]:
+        """Return what `decode` does, given the probabilities `(M, V)` of the tokens at all [MASK]."""
         answers: list[dict] = [{"masks": []} for _ in examples]
-        for mask, values in zip(masks, probabilities, strict=True):
+        best = find_top_tokens(probabilities, self.num_best)
+        for mask, tokens in zip(self.find_masks(sequences), best, strict=True):
             number = int(sequences.examples[sequences.sequence_indices[mask]])
             place = examples[number], int(sequences.starts[mask]), int(sequences.ends[mask])
-            best = np.argsort(-values, kind="stable")[: self.num_best].tolist()
-            answers[number]["masks"].append([self._make_filling(*place, one, float(values[one])) for one in best])
+            answers[number]["masks"].append([self._make_filling(*place, *token) for token in tokens])
         return answers
 
     def _make_filling(self, text: str, start: int, end: int, token_id: int, probability: float) -> dict:
@@ -200,3 +224,15 @@ class MaskFilling(Task):
                 for mask, fillings in enumerate(masks):
                     padded[name][text, mask] = [filling[key] for filling in fillings]
         return padded | {"num_masks": num_masks}
+
+
+def find_top_tokens(probabilities: np.ndarray, top_k: int) -> list[list[tuple[int, float]]]:
+    """Return the `top_k` most probable tokens as (id, probability), for each row of probabilities `(M, V)`."""
+    return [_find_top(row, top_k) for row in probabilities]
+
+
+def _find_top(probabilities: np.ndarray, top_k: int) -> list[tuple[int, float]]:
+    lowest = np.partition(probabilities, -top_k)[-top_k]
+    candidates = np.flatnonzero(probabilities >= lowest)  # a few more than `top_k` if some are equal
+    best = candidates[np.argsort(-probabilities[candidates], kind="stable")][:top_k]
+    return list(zip(best.tolist(), probabilities[best].tolist(), strict=True))

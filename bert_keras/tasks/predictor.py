@@ -19,7 +19,6 @@ from bert_keras.pipelines.text.portable_tokenizer import PortableTokenizer
 from bert_keras.tasks.base import Task, convert_to_example
 from bert_keras.tasks.engines.artifact_files import Artifact, find_artifact
 from bert_keras.tasks.engines.engine import Engine
-from bert_keras.tasks.mask_filling_task import MaskFilling
 from bert_keras.tasks.sequence_runner import SequenceRunner
 from bert_keras.tasks.task_loading import read_checkpoint_task, restore_task
 
@@ -94,8 +93,7 @@ class Predictor:
         checkpoint = read_checkpoint(folder)
         check_has_vocabulary(checkpoint)
         model, tokenizer = load(checkpoint), load_tokenizer(checkpoint)
-        task = _read_mask_filling(checkpoint) or restore_task(checkpoint, model, tokenizer, **changes)
-        return cls(model, tokenizer, task)
+        return cls(model, tokenizer, restore_task(checkpoint, model, tokenizer, **changes))
 
     @classmethod
     def from_artifact(
@@ -138,7 +136,7 @@ class Predictor:
         artifact = folder if isinstance(folder, Artifact) else find_artifact(folder, engine)
         check_has_vocabulary(artifact.description)
         settings = artifact.description.tokenizer_settings
-        task = _read_mask_filling(artifact.description) or read_checkpoint_task(artifact.description, **changes)
+        task = read_checkpoint_task(artifact.description, **changes)
         opened = artifact.open(threads=threads, instances=instances)  # before TensorFlow runs, which fixes its threads
         if artifact.engine == "tensorflow":
             from bert_keras.pipelines.text.tokenizer import BertTokenizer
@@ -285,17 +283,6 @@ class Predictor:
             'The with statement.'
         """
         return convert_to_example(self.task, given)
-
-
-def _read_mask_filling(checkpoint: Checkpoint) -> MaskFilling | None:
-    """Return the task of a masked LM, which stores none; None for other models."""
-    settings = checkpoint.tokenizer_settings
-    return MaskFilling.for_model(
-        checkpoint.model,
-        checkpoint.config.max_sequence_length,
-        settings["vocabulary"],
-        settings.get("max_sequence_length"),
-    )
 
 
 def _scale_progress(progress: Callable[[int], None], num_before: int, number: int) -> Callable[[int, int], None]:

@@ -6,18 +6,15 @@ import dataclasses
 import os
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.huggingface.huggingface_folder import read_stored_task
 from bert_keras.checks import check_integer, format_names, read_field
 from bert_keras.config import RENAMED_TASK_SETTINGS
 from bert_keras.errors import InputError
-from bert_keras.heads.known_heads import find_finetuned_head, list_finetuned_heads, list_model_names
-from bert_keras.metrics.tag_schemes import detect_scheme
-from bert_keras.tasks.answer_extraction import QuestionAnswering
+from bert_keras.heads.known_heads import get_head, list_finetuned_heads, list_model_names
 from bert_keras.tasks.base import Task
-from bert_keras.tasks.token_classification import TokenClassification
 
 if typing.TYPE_CHECKING:
     import keras
@@ -44,12 +41,14 @@ class _Head:
         settings: the arguments of its head.
         max_sequence_length: the longest sequence that it accepts, in tokens.
         text_length: the length at which its tokenizer cuts texts, in tokens; None: unlimited.
+        vocabulary: the tokens in the order of their ids.
     """
 
     model: str
     settings: Mapping[str, object]
     max_sequence_length: int
     text_length: int | None
+    vocabulary: Sequence[str]
 
 
 def restore_task(
@@ -79,8 +78,8 @@ def restore_task(
     """
     settings = {name: getattr(model, name) for name in (*_HEAD_DEFAULTS, "num_classes") if hasattr(model, name)}
     config = getattr(model, "encoder", model).config
-    length = tokenizer and tokenizer.max_sequence_length
-    head = _Head(type(model).__name__, settings, config.max_sequence_length, length)
+    length, vocabulary = (None, ()) if tokenizer is None else (tokenizer.max_sequence_length, tokenizer.vocabulary)
+    head = _Head(type(model).__name__, settings, config.max_sequence_length, length, vocabulary)
     if folder is None:
         return _make_task("the model", None, head, changes)
     return _make_task(str(folder), read_stored_task(folder), head, changes)
@@ -100,14 +99,15 @@ def read_checkpoint_task(checkpoint: Checkpoint, **changes: object) -> Task:
         InputError: the model has no task head, or a setting is unknown or fixed by the model.
     """
     settings = {**_HEAD_DEFAULTS, **checkpoint.settings}
-    length = (checkpoint.tokenizer_settings or {}).get("max_sequence_length")
-    head = _Head(checkpoint.model, settings, checkpoint.config.max_sequence_length, length)
+    tokenizer = checkpoint.tokenizer_settings or {}
+    length, vocabulary = tokenizer.get("max_sequence_length"), tokenizer.get("vocabulary", ())
+    head = _Head(checkpoint.model, settings, checkpoint.config.max_sequence_length, length, vocabulary)
     return _make_task(checkpoint.source, checkpoint.task, head, changes)
 
 
 def _make_task(source: str, stored: dict | None, head: _Head, changes: dict) -> Task:
-    record = find_finetuned_head(head.model)
-    if record is None:
+    record = get_head(head.model)
+    if record.task is None:
         raise InputError(
             f"{source} holds a {head.model}, which has no task head; expected one of "
             f"{list_model_names(list_finetuned_heads())}: fine-tune it first"
@@ -122,9 +122,8 @@ def _make_task(source: str, stored: dict | None, head: _Head, changes: dict) -> 
         raise InputError(
             f"{source} predicts {number} numbers per text; expected one: fine-tune a model with one output"
         )
-    is_length_stored = "max_sequence_length" in settings or kind is QuestionAnswering
-    if kind is TokenClassification and "scheme" not in settings:
-        settings["scheme"] = "none" if detect_scheme([fixed["labels"]]) == "none" else "IOB2"
+    is_length_stored = "max_sequence_length" in settings or kind.has_default_length
+    settings = {**kind.derive_settings(fixed.get("labels"), head.vocabulary), **settings}
     length = changes.pop("max_sequence_length", None)
     task = kind(**{**settings, **fixed, **changes})
     if not is_length_stored:

@@ -11,7 +11,7 @@ from bert_keras.errors import InputError
 from bert_keras.features import IGNORED_LABEL
 from bert_keras.metrics import classes
 from bert_keras.metrics.entities import entity_scores
-from bert_keras.metrics.tag_schemes import find_entities, to_iob2
+from bert_keras.metrics.tag_schemes import detect_scheme, find_entities, to_iob2
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode, has_most_context
 from bert_keras.pipelines.readers.words.tagged_sentences import OUTSIDE, TaggedSentence, split_words
 from bert_keras.tasks.base import LabelledSequences, Row, Task, check_choice, encode_labels, softmax
@@ -55,6 +55,11 @@ class TokenClassification(Task):
         object.__setattr__(self, "labels", tuple(self.labels))
         check_choice("scheme", self.scheme, SCHEMES)
         check_choice("labelled_tokens", self.labelled_tokens, TOKENS)
+
+    @classmethod
+    def derive_settings(cls, labels: Sequence[str], vocabulary: Sequence[str]) -> dict[str, object]:
+        """Return the scheme of the labels."""
+        return {"scheme": "none" if detect_scheme([labels]) == "none" else "IOB2"}
 
     @property
     def main_score(self) -> str:

@@ -15,9 +15,10 @@ from bert_keras.export.onnx.onnx_search import score_onnx, search_onnx
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.settings import ExportSettings
 from bert_keras.export.targets import WRITTEN_BY
+from bert_keras.heads.known_heads import get_head
 from bert_keras.publishing import publish_folder
 from bert_keras.tasks.base import Task
-from bert_keras.tasks.mask_filling_task import MaskFilling
+from bert_keras.tasks.task_loading import restore_task
 
 
 def count_stages(settings: ExportSettings) -> int:
@@ -71,8 +72,9 @@ def export_onnx(job: ExportJob) -> None:
 
 def get_served_task(reference: Reference) -> Task | None:
     """Return the task with which `bert-keras serve` answers texts; None: it cannot serve such a model."""
-    name, length = type(reference.model).__name__, reference.text_length
-    return reference.task or MaskFilling.for_model(name, length, reference.tokenizer.vocabulary, None)
+    if reference.task is not None or get_head(type(reference.model).__name__).task is None:
+        return reference.task
+    return restore_task(None, reference.model, reference.tokenizer).with_length(reference.text_length)
 
 
 def _write_int8(job: ExportJob, folder: pathlib.Path) -> dict[str, dict]:

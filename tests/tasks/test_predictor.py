@@ -220,7 +220,7 @@ def test_third_party_question_answerer_uses_the_defaults(third_party, predict_fr
     assert "in Berlin, as it were"[answer["start"] : answer["end"]] == answer["answer"] != ""
 
 
-@pytest.mark.parametrize("class_name", ["BertModel", "BertForMaskedLM", "BertForPreTraining"])
+@pytest.mark.parametrize("class_name", ["BertModel", "BertForPreTraining"])
 def test_model_without_a_task_is_rejected(class_name, third_party, predict_from):
     with pytest.raises(
         InputError, match=r"holds a Bert\w+, which has no task head; expected one of BertClassifier, .*: fine"

@@ -11,7 +11,8 @@ from bert_keras.modeling import ElectraPretrainer
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.mask_checks import check_top_k
-from bert_keras.tasks.mask_filling import find_top_tokens, predict_tokens
+from bert_keras.tasks.mask_filling import predict_tokens
+from bert_keras.tasks.mask_filling_task import find_top_tokens
 
 MAX_WORDS = 64  # masked in turn, each in a sequence of its own
 _TOKENS_PER_BATCH = 4096

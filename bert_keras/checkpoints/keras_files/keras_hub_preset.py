@@ -239,8 +239,8 @@ def _check_architecture(config: BertConfig) -> None:
         )
     if any(name.keras_hub is None for name in list_weights("BertEncoder", config, pooler=False)):
         raise InputError(
-            f"the model's model_type is {config.model_type!r}; expected an encoder that KerasHub's BERT has, so nothing "
-            "was written: convert it to huggingface instead"
+            f"the model's model_type is {config.model_type!r}; expected an encoder that KerasHub's BERT has, so "
+            "nothing was written: convert it to huggingface instead"
         )
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Row, Task
-from bert_keras.tasks.mask_filling import find_top_tokens, get_masked_lm, predict_tokens
+from bert_keras.tasks.mask_filling import get_masked_lm, predict_tokens
+from bert_keras.tasks.mask_filling_task import find_top_tokens
 from bert_keras.tasks.masked_lm_scores import FIXED_MASKS
 
 _MAX_EXAMPLES = 20
