@@ -22,6 +22,6 @@ def load_plugins() -> None:
             importlib.import_module(name)
         except ImportError as error:
             raise InputError(
-                f"{VARIABLE} names the module {name}, which cannot be imported ({error}); expected modules separated by "
-                "commas: correct the variable, or unset it"
+                f"{VARIABLE} names the module {name}, which cannot be imported ({error}); expected modules, separated "
+                "by commas: correct the variable, or unset it"
             ) from None

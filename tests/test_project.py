@@ -27,6 +27,7 @@ ROOT_MODULES = {
     "files": ("errors", "checks"),
     "module_list": ("errors", "checks", "files"),
     "publishing": ("errors", "checks", "files", "staging"),
+    "plugins": ("errors",),
     "processor": (),
     "registration": (),  # imports by name, after Keras is imported
     "staging": ("errors", "checks", "files"),

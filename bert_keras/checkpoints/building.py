@@ -58,7 +58,8 @@ def _can_store(record: Architecture, model: BertModel) -> bool:
         return False
     others = (get_encoder(model), getattr(model, "generator", None))
     parts = {layer.name for layer in model.layers if layer.weights and layer not in others}
-    return model in others or parts == {row[2].partition(".")[0] for row in record.heads.get(name, ())}
+    rows = record.heads.get(name) or get_head(name).tensors
+    return model in others or parts == {row[2].partition(".")[0] for row in rows}
 
 
 def get_model_name(model: BertModel) -> str:

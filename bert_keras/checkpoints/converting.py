@@ -14,6 +14,7 @@ from bert_keras.checkpoints.loading import check_takes_adapter, is_keras_file, l
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.checkpoints.saving import save
 from bert_keras.errors import InputError, UnsupportedTokenizerError
+from bert_keras.heads.known_heads import get_head
 from bert_keras.modeling.base import BertModel
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder
@@ -102,6 +103,6 @@ def _load_tokenizer(source: str | os.PathLike | Checkpoint, lost: list[str]) -> 
 
 def _read_max_length(source: str | os.PathLike | Checkpoint) -> int | None:
     """Return the maximum length in tokens in an embedder's folder, even if its tokenizer is unsupported."""
-    if not isinstance(source, Checkpoint) or source.model != "BertEmbedder":
+    if not isinstance(source, Checkpoint) or not get_head(source.model).has_modules:
         return None
     return TokenizerFolder(source.source).max_sequence_length()

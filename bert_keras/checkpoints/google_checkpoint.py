@@ -17,16 +17,11 @@ from bert_keras.checks import format_names
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.files import read_json
+from bert_keras.heads.known_heads import HEADS, get_head
 
 logger = logging.getLogger(__name__)
 
 CONFIG = "bert_config.json"
-_HEADS = {  # variables that only one class has; the first one found determines the class
-    "cls/seq_relationship/output_weights": "BertPretrainer",
-    "cls/predictions/output_bias": "BertMaskedLM",
-    "cls/squad/output_weights": "BertQuestionAnswerer",
-    "output_weights": "BertClassifier",
-}
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # a variable of object-based TensorFlow 2 checkpoints
 _STATE = re.compile(r"global_step|beta\d_power(_\d+)?")
 _SLOT = re.compile(r"(adam|lamb|lars|momentum|adagrad|adadelta|adafactor|rmsprop|ftrl).*|[mv](_\d+)?", re.IGNORECASE)
@@ -49,8 +44,9 @@ def read_google(folder: str | os.PathLike) -> Checkpoint:
             "code: use the model's TF1 checkpoint, or its Hugging Face folder"
         )
     check_num_layers(config.num_layers, shapes, "bert/encoder/layer_{i}/", str(folder / CONFIG))
-    model = next((name for variable, name in _HEADS.items() if variable in shapes), "BertEncoder")
-    settings = {"num_classes": (*shapes["output_weights"], 1)[0]} if model == "BertClassifier" else {}
+    # the pretraining head, which contains the masked LM, comes after it in the list
+    head = next((head for head in reversed(HEADS) if head.google in shapes), get_head("BertEncoder"))
+    model, settings = head.model_name, {"num_classes": (*shapes[head.google], 1)[0]} if head.has_num_classes else {}
     names = list_weights(model, config, pooler="bert/pooler/dense/kernel" in shapes)
     weights = {
         name.ours: StoredWeight(

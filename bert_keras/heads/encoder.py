@@ -9,6 +9,8 @@ HEAD = Head(
     pipeline_tag="feature-extraction",
     graph="bert_keras.export.saved_model.answers.vectors:build_encoder",
     keeps_pooler=True,
+    widget=({"text": "The weather was a pleasant surprise."},),
+    snippets="bert_keras.checkpoints.huggingface.card_snippets:show_encoding",
     has="no head",
     use="It turns a text into a vector for each token, and is made to be fine-tuned for a task.",
 )

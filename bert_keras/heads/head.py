@@ -5,7 +5,7 @@ Heavy parts are named as `module:attribute` and imported on use.
 
 import dataclasses
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,6 +22,8 @@ class Head:
         training_reader: the function that reads training and held-out examples and creates the task;
             `module:attribute`.
         scoring_reader: the function that reads labelled examples of a given task; `module:attribute`.
+        prediction_reader: the class that reads examples to answer, a `PredictionReader` of
+            `tasks/examples/prediction_data.py`; `module:attribute`.
         description: the function that describes a prediction for `inspect`; `module:attribute`.
         huggingface: the ending of its class in transformers, or None if transformers has no class of its own for it.
         pipeline_tag: the task under which the Hub lists a model.
@@ -33,7 +35,19 @@ class Head:
         comparison: the function that compares the answers of a SavedModel with the answers of the task;
             `module:attribute`.
         options: the options of `finetune` and of the commands that read labelled examples which only some tasks have.
-        has_num_classes: whether the constructor takes `num_classes`.
+        kept_settings: the settings of the task that a new task takes from a checkpoint with the same head.
+        reads_json: whether its reader reads `.json` files itself, which are arrays of records otherwise.
+        has_word_lists: whether the values in a `.json` file can be lists of words.
+        has_num_classes: whether the constructor takes `num_classes` and `labels`; the output layer is `classifier`.
+        has_problem: whether the constructor takes `problem`, one of `config.PROBLEMS`.
+        has_modules: whether the folder is also one of sentence-transformers, with `modules.json`.
+        tensors: the rows of its weights in a checkpoint, as in `Architecture.heads`, for the architectures that do not
+            list the model class.
+        google: the variable by which Google's TF1 checkpoints show the head, or None if they do not have it.
+        keras_hub: the class of KerasHub with the head, or None if it has none that computes the same.
+        keras_hub_lacks: the arguments of the model that this class does not have, and their types.
+        widget: the inputs with which the Hub's page tries the model.
+        snippets: the function that writes the code of a model card; `module:attribute`.
         reads_windows: whether long texts are read in overlapping windows by default.
         ignores_pooler: whether a pooler of the encoder is not used, and so not stored.
         keeps_pooler: whether a pooler of the encoder stays in a model with a new head, although the head can do
@@ -49,6 +63,7 @@ class Head:
     is_finetuned: bool = False
     training_reader: str | None = None
     scoring_reader: str | None = None
+    prediction_reader: str = "bert_keras.tasks.examples.prediction_data:PredictionReader"
     description: str | None = None
     huggingface: str | None = None
     pipeline_tag: str
@@ -57,7 +72,18 @@ class Head:
     graph: str | None = None
     comparison: str | None = None
     options: tuple[str, ...] = ()
+    kept_settings: tuple[str, ...] = ()
+    reads_json: bool = False
+    has_word_lists: bool = False
     has_num_classes: bool = False
+    has_problem: bool = False
+    has_modules: bool = False
+    tensors: tuple[tuple[str | None, ...], ...] = ()
+    google: str | None = None
+    keras_hub: str | None = None
+    keras_hub_lacks: Mapping[str, type] = dataclasses.field(default_factory=dict)
+    widget: tuple[Mapping[str, object], ...] = ()
+    snippets: str = "bert_keras.checkpoints.huggingface.card_snippets:show_prediction"
     reads_windows: bool = False
     ignores_pooler: bool = False
     keeps_pooler: bool = False

@@ -9,6 +9,9 @@ NEXT_SENTENCE = Head(
     pipeline_tag="fill-mask",
     graph="bert_keras.export.saved_model.answers.fillings:build_mask_filler",
     plan_name="pretraining",
+    google="cls/seq_relationship/output_weights",
+    widget=({"text": "Paris is the [MASK] of France."},),
+    snippets="bert_keras.checkpoints.huggingface.card_snippets:show_masks",
     has="a masked-LM head and a next-sentence head",
     use="It predicts masked tokens and next sentences, and is made to be fine-tuned for a task.",
 )
@@ -18,6 +21,8 @@ REPLACED_TOKENS = Head(
     model="bert_keras.modeling.electra:ElectraPretrainer",
     pipeline_tag="feature-extraction",
     ignores_pooler=True,
+    widget=({"text": "The weather was a pleasant surprise."},),
+    snippets="bert_keras.checkpoints.huggingface.card_snippets:show_encoding",
     has="ELECTRA's head for replaced tokens and no generator",
     use="It detects replaced tokens, and is made to be fine-tuned for a task.",
 )

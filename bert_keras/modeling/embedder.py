@@ -57,6 +57,7 @@ class BertEmbedder(HeadModel):
     """
 
     extra_inputs = ("pooling_mask",)
+    has_vectors = True
 
     def __init__(
         self,

@@ -26,6 +26,8 @@ class HeadModel(BertModel):
     returns those outputs too.
     """
 
+    has_vectors: bool = False  # whether its output is a vector per text, whose distance to another one matters
+
     def __init__(self, encoder: BertEncoder, **kwargs):
         super().__init__(**kwargs)
         self.encoder = encoder

@@ -85,6 +85,7 @@ class Task(abc.ABC):
     model_class: ClassVar[str]  # name of a class in bert_keras.modeling
     example_class: ClassVar[type]
     is_token_level: ClassVar[bool] = False  # whether the model has one output per token, or one per sequence
+    joins_pairs: ClassVar[bool] = False  # whether single texts are joined to pairs to train on
     makes_vectors: ClassVar[bool] = False  # whether answers are sentence vectors
     has_default_length: ClassVar[bool] = False  # whether sequences without a stored length have the default one
     warm_up_word: ClassVar[str] = "weather"  # of the texts that a server answers before it is ready
@@ -136,6 +137,18 @@ class Task(abc.ABC):
         Raises:
             InputError: the task needs a single text and got a pair, or the reverse.
         """
+
+    def list_labels(self, example: object) -> Sequence[str]:
+        """Return the labels of a training example; none if it has numbers or other answers."""
+        return ()
+
+    def as_teacher(self) -> Task:
+        """Return the task on whose examples a student of this model is trained."""
+        return self
+
+    def fit_labels(self, examples: Sequence) -> Task:
+        """Return the task for labelled examples of another file."""
+        return self
 
     def make_example_from_words(self, words: Sequence[str]) -> object:
         """Create an example to tag from words.

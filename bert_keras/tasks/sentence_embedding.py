@@ -52,6 +52,7 @@ class SentenceEmbedding(Task):
     model_class: ClassVar[str] = "BertEmbedder"
     example_class: ClassVar[type] = TextExample
     makes_vectors: ClassVar[bool] = True
+    joins_pairs: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,6 +117,15 @@ class SentenceEmbedding(Task):
     def make_example(self, text: str, second_text: str | None = None, line: int | None = None) -> TextExample:
         """Create an example from a text or a pair of texts."""
         return TextExample(text, second_text, None, line)
+
+    def as_teacher(self) -> "SentenceEmbedding":
+        """Return the task for pairs with scores, with which an embedder is scored, whatever it was trained on."""
+        return dataclasses.replace(self, objective="regression")
+
+    def fit_labels(self, examples: Sequence) -> "SentenceEmbedding":
+        """Return the task with the highest score of labelled pairs."""
+        scores = [example.label for example in examples if example.label is not None]
+        return dataclasses.replace(self, highest_score=max(1.0, *scores)) if scores else self
 
     def encode(self, tokenizer: "BertTokenizer", examples: Sequence[TextExample]) -> EncodedSequences:
         """Tokenize each text, after the prompt, as one sequence; the two texts of a pair are consecutive."""

@@ -96,6 +96,10 @@ class TextClassification(Task):
         """Create an example from a text or a pair of texts."""
         return TextExample(text, second_text, None, line)
 
+    def list_labels(self, example: TextExample) -> Sequence[str]:
+        """Return the classes of a text."""
+        return () if self.problem == "regression" else get_labels(example)
+
     def encode(self, tokenizer: "BertTokenizer", examples: Sequence[TextExample]) -> EncodedSequences:
         """Tokenize texts or pairs of texts."""
         return encode(
@@ -243,3 +247,8 @@ def _average(values: np.ndarray, groups: np.ndarray, num_groups: int) -> np.ndar
     sums = np.zeros((num_groups, values.shape[1]))
     np.add.at(sums, groups, values)
     return sums / np.bincount(groups, minlength=num_groups)[:, np.newaxis]
+
+
+def get_labels(example: TextExample) -> Sequence[str]:
+    """Return the classes of a text."""
+    return [example.label] if isinstance(example.label, str) else example.label

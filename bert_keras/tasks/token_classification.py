@@ -11,7 +11,7 @@ from bert_keras.errors import InputError
 from bert_keras.features import IGNORED_LABEL
 from bert_keras.metrics import classes
 from bert_keras.metrics.entities import entity_scores
-from bert_keras.metrics.tag_schemes import detect_scheme, find_entities, to_iob2
+from bert_keras.metrics.tag_schemes import detect_scheme, find_entities, get_entity_label, to_iob2
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode, has_most_context
 from bert_keras.pipelines.readers.words.tagged_sentences import OUTSIDE, TaggedSentence, split_words
 from bert_keras.tasks.base import LabelledSequences, Row, Task, check_choice, encode_labels, softmax
@@ -92,6 +92,11 @@ class TokenClassification(Task):
                     f"the word {number} is {word!r}; expected at least one character besides white space: leave it out"
                 )
         return TaggedSentence.from_words(words, None, line=None) if words else self.make_example("")
+
+    def list_labels(self, example: TaggedSentence) -> list[str]:
+        """Return the entities or tags of a sentence, except "O"."""
+        tags = [tag for tag in example.tags if tag != OUTSIDE]
+        return tags if self.scheme == "none" else list(map(get_entity_label, tags))
 
     def list_readings(self, texts: Sequence[str]) -> Iterator[str]:
         """Yield each text as it is, and as words joined by spaces."""

@@ -48,7 +48,7 @@ def select_layers(model: str, checkpoint: Checkpoint, num_frozen_blocks: int = 0
     """
     has_pooler = checkpoint.wants_pooler_for(model)
     names = list_weights(model, checkpoint.config, pooler=has_pooler)
-    uses_pooler = has_pooler and model != "BertEmbedder"
+    uses_pooler = has_pooler and not get_head(model).keeps_pooler
     pooler = {_POOLER} if uses_pooler and checkpoint.has_pooler else set()
     kernels = [
         name for name in names if name.is_kernel and (_is_in_block(name, num_frozen_blocks) or name.ours in pooler)

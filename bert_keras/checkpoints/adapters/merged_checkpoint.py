@@ -17,13 +17,10 @@ from bert_keras.checks import format_names, quote
 from bert_keras.errors import InputError
 from bert_keras.heads.known_heads import get_head
 
-_NOT_STORED = {  # by PEFT, about the heads of these models
-    "BertClassifier": (
-        "label names and the kind of problem, which PEFT does not store: a classifier with several outputs is "
-        "single-label"
-    ),
-    "BertTokenClassifier": "label names, which PEFT does not store",
-}
+_NO_LABELS = "label names, which PEFT does not store"
+_NO_PROBLEM = (
+    "label names and the kind of problem, which PEFT does not store: a classifier with several outputs is single-label"
+)
 
 
 def merge_adapter(checkpoint: Checkpoint, folder: str | os.PathLike) -> Checkpoint:
@@ -110,7 +107,8 @@ def _make_changes(
     known = ("num_classes",) if adapter.head is None else ("num_classes", "labels", "problem")
     if model == checkpoint.model and all(_get(settings, key) == _get(checkpoint.settings, key) for key in known):
         return {}
-    lost = [_NOT_STORED[model]] if adapter.head is None and model in _NOT_STORED else []
+    head = get_head(model)
+    lost = [_NO_PROBLEM if head.has_problem else _NO_LABELS] if adapter.head is None and head.has_num_classes else []
     not_carried_over = [*checkpoint.not_carried_over, *lost]
     return {"task": None, "settings": settings, "generator": None, "not_carried_over": not_carried_over}
 
@@ -133,6 +131,6 @@ def _make_settings(adapter: AdapterFolder, model: str, weights: Mapping[str, Sto
             "one label for each class: restore the folder from its source"
         )
     settings: dict[str, object] = {"num_classes": num_classes, "labels": labels}
-    if model == "BertClassifier":  # without the file, as transformers chooses it
+    if get_head(model).has_problem:  # without the file, as transformers chooses it
         settings["problem"] = stored.get("problem") or ("regression" if num_classes == 1 else "single_label")
     return settings

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from bert_keras.files import format_json
-from bert_keras.heads.known_heads import get_head
+from bert_keras.heads.known_heads import HEADS, get_head
 
 # the name of the model in the code of a card; `push` replaces it by that of the repository
 THIS_FOLDER = "this folder"
@@ -24,16 +24,6 @@ _METRICS = {
     "spearman": ("spearmanr", "Spearman correlation"),
     "rmse": ("rmse", "Root mean square error"),
     "loss": ("loss", "Cross-entropy"),
-}
-_WIDGETS = {  # inputs with which the Hub's page tries the model
-    "text-classification": [{"text": "The weather was a pleasant surprise."}],
-    "token-classification": [{"text": "Ada Lovelace was born in London."}],
-    "question-answering": [{"text": "Where was she born?", "context": "Ada Lovelace was born in London."}],
-    "fill-mask": [{"text": "Paris is the [MASK] of France."}],
-    "sentence-similarity": [
-        {"source_sentence": "How is the weather?", "sentences": ["It is raining.", "She was born in London."]}
-    ],
-    "feature-extraction": [{"text": "The weather was a pleasant surprise."}],
 }
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./ -]*[A-Za-z0-9]|[A-Za-z]")
 _RESERVED = re.compile(r"(?i:y|n|yes|no|on|off|true|false|null|none)|.* ([-#].*)?")
@@ -55,7 +45,7 @@ class MeasuredScores:
 
 def build_metadata(
     kind: str,
-    model_type: str = "bert",
+    model_type: str,
     *,
     measured: MeasuredScores | None = None,
     base_model: str | None = None,
@@ -70,21 +60,21 @@ def build_metadata(
         measured: its scores.
         base_model: the model on the Hub that it was made from, "ORG/NAME".
     """
-    tag = get_head(kind).pipeline_tag
-    is_embedder = kind == "BertEmbedder"
+    head = get_head(kind)
     tags = [
         model_type,
         "bert-keras",
         "keras",
-        *(["sentence-transformers", "feature-extraction"] if is_embedder else []),
+        *(["sentence-transformers", "feature-extraction"] if head.has_modules else []),
     ]
-    metadata = {"library_name": "sentence-transformers" if is_embedder else "transformers", "pipeline_tag": tag}
-    metadata["tags"] = tags
+    library = "sentence-transformers" if head.has_modules else "transformers"
+    metadata = {"library_name": library, "pipeline_tag": head.pipeline_tag, "tags": tags}
     if base_model is not None:
         metadata["base_model"] = base_model
     if measured is not None:
         metadata |= build_score_metadata(kind, measured)
-    metadata["widget"] = [dict(example) for example in _WIDGETS[tag]]
+    if head.widget:
+        metadata["widget"] = [dict(example) for example in head.widget]
     return metadata
 
 
@@ -117,7 +107,7 @@ def build_score_metadata(kind: str, measured: MeasuredScores, *, name: str | Non
 
 def is_default_widget(examples: object) -> bool:
     """Whether the `widget` of a card is one of ours, whose texts are English."""
-    return examples in _WIDGETS.values()
+    return examples in [list(head.widget) for head in HEADS]
 
 
 def format_metadata(metadata: Mapping[str, object]) -> str:

@@ -1,7 +1,8 @@
 """The code blocks of a model card: how each library loads the model."""
 
-from bert_keras.architectures.known_architectures import ARCHITECTURES
+from bert_keras.architectures.known_architectures import get_architecture
 from bert_keras.checkpoints.huggingface.card_metadata import THIS_FOLDER
+from bert_keras.heads.known_heads import get_head
 
 _TEXT = "The weather was a pleasant surprise."
 _QUESTION, _CONTEXT = "Where was she born?", "Ada Lovelace was born in London."
@@ -47,20 +48,18 @@ print(model.similarity(vectors[:1], vectors[1:]))
 """
 
 
-def write_snippets(kind: str, model_type: str = "bert", *, problem: str | None = None, has_pairs: bool = False) -> str:
+def write_snippets(kind: str, model_type: str, *, problem: str | None = None, has_pairs: bool = False) -> str:
     """Return the section of a card with code for each library that loads the folder.
 
     Args:
         kind: the class of the model.
-        model_type: the architecture, a key of `ARCHITECTURES`.
+        model_type: the architecture.
         problem: the problem of a classifier.
         has_pairs: whether a classifier takes pairs of texts.
     """
-    blocks = {"bert_keras": _write_ours(kind, has_pairs=has_pairs)}
-    if kind == "BertEmbedder":
-        blocks["sentence-transformers"] = _SENTENCE_TRANSFORMERS
-    else:
-        blocks["transformers"] = _write_transformers(kind, model_type, problem, has_pairs=has_pairs)
+    ending = get_architecture(model_type).endings.get(kind)
+    model_class = "AutoModel" if ending is None else f"AutoModel{ending}"
+    blocks = get_head(kind).load("snippets")(model_class, problem, has_pairs=has_pairs)
     return "\n".join(f"With {library}:\n\n```python\n{code}```\n" for library, code in blocks.items()).rstrip()
 
 
@@ -73,29 +72,57 @@ def replace_folder(text: str, repository: str) -> str:
     return "\n".join(lines)
 
 
-def _write_ours(kind: str, *, has_pairs: bool) -> str:
-    if kind in ("BertMaskedLM", "BertPretrainer"):
-        return _FILL_MASK
-    if kind in ("BertEncoder", "ElectraPretrainer"):
-        return _ENCODE.format(text=_TEXT)
-    if kind == "BertQuestionAnswerer":
-        return _PREDICT.format(example=f'("{_QUESTION}", "{_CONTEXT}")')
-    return _PREDICT.format(example=f'("{_TEXT}", "It was raining.")' if has_pairs else f'"{_TEXT}"')
+# The functions that `Head.snippets` names return the code for each library. They take the class of transformers that
+# loads the model, the problem of a classifier, and whether it takes pairs of texts.
 
 
-def _write_transformers(kind: str, model_type: str, problem: str | None, *, has_pairs: bool) -> str:
-    if kind == "BertClassifier":
-        options = {"multi_label": ", top_k=None", "regression": ', function_to_apply="none"'}.get(problem, "")
-        example = f'{{"text": "{_TEXT}", "text_pair": "It was raining."}}' if has_pairs else f'"{_TEXT}"'
-        return _PIPELINE.format(task="text-classification", options=options, example=example)
-    if kind == "BertTokenClassifier":
-        options = ', aggregation_strategy="simple"'
-        return _PIPELINE.format(task="token-classification", options=options, example=f'"{_CONTEXT}"')
-    if kind in ("BertMaskedLM", "BertPretrainer"):
-        return _PIPELINE.format(task="fill-mask", options="", example='"Paris is the [MASK] of France."')
-    if kind == "BertQuestionAnswerer":
-        example = f'"{_QUESTION}", "{_CONTEXT}"'
-        return _AUTO_MODEL.format(model_class="AutoModelForQuestionAnswering", example=example)
-    ending = ARCHITECTURES[model_type].endings.get(kind)
-    model_class = "AutoModel" if ending is None else f"AutoModel{ending}"
-    return _AUTO_MODEL.format(model_class=model_class, example=f'"{_TEXT}"')
+def show_prediction(model_class: str, problem: str | None, *, has_pairs: bool) -> dict[str, str]:
+    """Return code for a model that answers texts."""
+    del problem, has_pairs
+    theirs = _AUTO_MODEL.format(model_class=model_class, example=f'"{_TEXT}"')
+    return {"bert_keras": _PREDICT.format(example=f'"{_TEXT}"'), "transformers": theirs}
+
+
+def show_encoding(model_class: str, problem: str | None, *, has_pairs: bool) -> dict[str, str]:
+    """Return code for an encoder, which has no answers."""
+    return show_prediction(model_class, problem, has_pairs=has_pairs) | {"bert_keras": _ENCODE.format(text=_TEXT)}
+
+
+def show_classification(model_class: str, problem: str | None, *, has_pairs: bool) -> dict[str, str]:
+    """Return code for a classifier of texts or pairs."""
+    del model_class
+    options = {"multi_label": ", top_k=None", "regression": ', function_to_apply="none"'}.get(problem, "")
+    example = f'{{"text": "{_TEXT}", "text_pair": "It was raining."}}' if has_pairs else f'"{_TEXT}"'
+    ours = _PREDICT.format(example=f'("{_TEXT}", "It was raining.")' if has_pairs else f'"{_TEXT}"')
+    return {
+        "bert_keras": ours,
+        "transformers": _PIPELINE.format(task="text-classification", options=options, example=example),
+    }
+
+
+def show_tagging(model_class: str, problem: str | None, *, has_pairs: bool) -> dict[str, str]:
+    """Return code for a tagger."""
+    options = ', aggregation_strategy="simple"'
+    theirs = _PIPELINE.format(task="token-classification", options=options, example=f'"{_CONTEXT}"')
+    return show_prediction(model_class, problem, has_pairs=has_pairs) | {"transformers": theirs}
+
+
+def show_answering(model_class: str, problem: str | None, *, has_pairs: bool) -> dict[str, str]:
+    """Return code for a model that answers questions."""
+    del model_class, problem, has_pairs
+    example = f'"{_QUESTION}", "{_CONTEXT}"'
+    theirs = _AUTO_MODEL.format(model_class="AutoModelForQuestionAnswering", example=example)
+    return {"bert_keras": _PREDICT.format(example=f'("{_QUESTION}", "{_CONTEXT}")'), "transformers": theirs}
+
+
+def show_masks(model_class: str, problem: str | None, *, has_pairs: bool) -> dict[str, str]:
+    """Return code for a masked LM."""
+    del model_class, problem, has_pairs
+    theirs = _PIPELINE.format(task="fill-mask", options="", example='"Paris is the [MASK] of France."')
+    return {"bert_keras": _FILL_MASK, "transformers": theirs}
+
+
+def show_vectors(model_class: str, problem: str | None, *, has_pairs: bool) -> dict[str, str]:
+    """Return code for an embedder, whose folder sentence-transformers opens."""
+    del model_class, problem, has_pairs
+    return {"bert_keras": _PREDICT.format(example=f'"{_TEXT}"'), "sentence-transformers": _SENTENCE_TRANSFORMERS}

@@ -97,7 +97,7 @@ def read_model(values: dict, source: str, *, any_head: bool = False) -> tuple[st
 
 def read_model_type(values: dict) -> str:
     """Return the architecture of a `config.json`, a key of `ARCHITECTURES` after `read_config` has checked it."""
-    return values.get("model_type", "bert")
+    return values.get("model_type", BertConfig.model_type)
 
 
 def read_task(values: dict, source: str) -> dict | None:
@@ -187,7 +187,7 @@ def _read_head(values: dict, model: str, record: Architecture, source: str) -> d
     )
     settings = {"num_classes": num_classes, "dropout_rate": dropout_rate}
     settings["labels"] = labels if labels and not all(re.fullmatch(r"LABEL_\d+", name) for name in labels) else None
-    if model == "BertClassifier":
+    if get_head(model).has_problem:
         ours = {theirs: ours for ours, theirs in PROBLEMS.items()}
         problem = read_field(values, "problem_type", str, source=source, default=None, choices=ours)
         by_size = "regression" if num_classes == 1 else "single_label"

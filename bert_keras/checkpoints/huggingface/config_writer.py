@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from bert_keras import modeling
 from bert_keras.architectures.architecture import Architecture
 from bert_keras.architectures.known_architectures import get_architecture
 from bert_keras.checkpoints.building import get_model_name, get_stored_config
@@ -13,6 +12,7 @@ from bert_keras.checkpoints.huggingface.config_reader import (
     PROBLEMS,
     get_class_name,
 )
+from bert_keras.heads.known_heads import get_head
 from bert_keras.modeling.base import BertModel
 
 
@@ -38,16 +38,17 @@ def build_config(model: BertModel, task: Mapping[str, object] | None = None) -> 
 
 def _build_head_config(model: BertModel, record: Architecture) -> dict:
     """Return the keys of a classification head."""
-    if not isinstance(model, modeling.BertClassifier | modeling.BertTokenClassifier):
+    head = get_head(get_model_name(model))
+    if not head.has_num_classes:
         return {}
     labels = model.labels or [f"LABEL_{i}" for i in range(model.num_classes)]
     values = {
         "id2label": {str(i): label for i, label in enumerate(labels)},
         "label2id": {label: i for i, label in enumerate(labels)},
     }
-    if (key := record.dropout_keys.get(type(model).__name__)) is not None:
+    if (key := record.dropout_keys.get(head.model_name)) is not None:
         has_own_default = model.dropout_rate is None and key in record.config_defaults
         values[key] = model.encoder.config.hidden_dropout_rate if has_own_default else model.dropout_rate
-    if isinstance(model, modeling.BertClassifier):
+    if head.has_problem:
         values["problem_type"] = PROBLEMS[model.problem]
     return values

@@ -13,7 +13,7 @@ import numpy as np
 from bert_keras.architectures.architecture import Architecture
 from bert_keras.architectures.known_architectures import get_architecture
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, check_num_layers, describe_unused_tensors
-from bert_keras.checkpoints.huggingface.config_reader import read_config, read_model, read_task
+from bert_keras.checkpoints.huggingface.config_reader import get_class_name, read_config, read_model, read_task
 from bert_keras.checkpoints.huggingface.sentence_transformers import is_embedder, read_modules
 from bert_keras.checkpoints.huggingface.weight_names import WeightName, list_weights
 from bert_keras.checkpoints.huggingface.weights_file import is_weights, open_weights
@@ -22,6 +22,7 @@ from bert_keras.checks import format_names
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.files import check_checksums, read_json
+from bert_keras.heads.known_heads import HEADS
 from bert_keras.module_list import MODULES, transformer_folder
 
 logger = logging.getLogger(__name__)
@@ -97,7 +98,7 @@ def _read_model(folder: pathlib.Path, values: dict, source: str, *, any_head: bo
     """Return our class, the settings of the head, and what the reader skips."""
     has_modules = (folder / MODULES).exists()
     if has_modules and is_embedder(folder):  # sentence-transformers loads the encoder without the head in the config
-        return "BertEmbedder", *read_modules(folder)
+        return next(head.model_name for head in HEADS if head.has_modules), *read_modules(folder)
     model, settings = read_model(values, source, any_head=any_head)
     skipped = [f"{MODULES}, by which sentence-transformers makes the {model} a cross-encoder"] if has_modules else []
     return model, settings, skipped
@@ -123,7 +124,7 @@ def read_stored_task(folder: str | os.PathLike | Checkpoint) -> dict | None:
 
 def get_name_prefix(weight: WeightName, model: str, config: BertConfig) -> str:
     """Return the prefix of a tensor's name in transformers: "bert." for the encoder of a model with a head."""
-    bare = model in ("BertEncoder", "BertEmbedder")
+    bare = get_class_name(model, get_architecture(config.model_type)).endswith("Model")
     return f"{config.model_type}." if weight.ours.startswith("encoder.") and not bare else ""
 
 

@@ -7,6 +7,7 @@ from bert_keras.checks import quote, read_field
 from bert_keras.embedding_settings import POOLINGS, SIMILARITIES, check_pooling
 from bert_keras.errors import InputError
 from bert_keras.files import read_json, write_json
+from bert_keras.heads.known_heads import find_head_of_class
 from bert_keras.module_list import MODULES, Module, read_module_list
 
 MODEL_CONFIG = "config_sentence_transformers.json"
@@ -72,7 +73,8 @@ def write_modules(model: Any, folder: pathlib.Path, *, max_sequence_length: int 
         folder: the model folder.
         max_sequence_length: maximum length in tokens, if below the number of positions of the model.
     """
-    if type(model).__name__ != "BertEmbedder":  # by name, because this module does not import Keras
+    head = find_head_of_class(type(model))
+    if head is None or not head.has_modules:
         return
     kinds = ["Transformer", "Pooling", *(["Normalize"] if model.normalize else [])]
     paths = ["", "1_Pooling", "2_Normalize"]

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from bert_keras.architectures.architecture import DENSE, NORM, OUTPUT, TABLE, VECTOR
 from bert_keras.architectures.known_architectures import ARCHITECTURES, get_architecture
 from bert_keras.config import BertConfig
+from bert_keras.heads.known_heads import get_head
 
 # suffixes of each kind of layer for its variables: ours, Hugging Face, Google TF1, KerasHub
 _VARIABLES = {
@@ -71,7 +72,7 @@ def list_weights(model: str, config: BertConfig, *, pooler: bool) -> list[Weight
         rows += _add_prefixes(architecture.block, i)
     if pooler:
         rows += architecture.pooler
-    rows += architecture.heads.get(model, ())
+    rows += architecture.heads.get(model) or get_head(model).tensors
     return [name for row in rows for name in _list_variables(*row)]
 
 

@@ -18,7 +18,7 @@ import keras
 import numpy as np
 
 from bert_keras import modeling
-from bert_keras.checkpoints.building import get_encoder, get_stored_config, get_variables, list_model_weights
+from bert_keras.checkpoints.building import get_encoder, get_model_name, get_variables, list_model_weights
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
 from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.checkpoints.keras_files.keras_weights import get_first_sentence
@@ -28,6 +28,7 @@ from bert_keras.checkpoints.vocabulary_file import read_preset_settings
 from bert_keras.checks import format_names
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
+from bert_keras.heads.known_heads import HEADS, get_head
 from bert_keras.modeling.base import BertModel
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
@@ -37,8 +38,8 @@ logger = logging.getLogger(__name__)
 
 _FIXED = {"hidden_act": "gelu_tanh", "layer_norm_epsilon": 1e-12, "position_type": "learned"}
 _SAME_NAMES = ("vocabulary_size", "num_layers", "num_heads", "hidden_dim", "intermediate_dim", "max_sequence_length")
-_TASKS = {"BertTextClassifier": "BertClassifier", "BertTextEmbedder": "BertEmbedder"}  # KerasHub's class: ours
-_ALIASES = {"BertClassifier": "BertTextClassifier"}  # names of KerasNLP, which KerasHub still has
+_TASKS = {head.keras_hub: head for head in HEADS if head.keras_hub is not None}
+_ALIASES = {name.replace("Text", ""): name for name in _TASKS}  # names of KerasNLP, which KerasHub still has
 _POOLINGS = ("mean", "cls")
 
 
@@ -51,7 +52,7 @@ def read_preset(folder: str | os.PathLike) -> Checkpoint:
     folder = pathlib.Path(folder)
     preset, skipped = _open(folder)
     backbone = getattr(preset, "backbone", preset)
-    model = _TASKS.get(type(preset).__name__, "BertEncoder")
+    model = _TASKS.get(type(preset).__name__, get_head("BertEncoder")).model_name
     own = read_settings(folder)
     if own is None or own.model != model:  # another tool has changed the head of the preset
         own = PresetSettings(model)
@@ -129,7 +130,7 @@ def write_preset(
     for name in list_model_weights(model):
         if (path := name.keras_hub) in theirs:
             theirs[path].assign(np.reshape(np.asarray(variables[name.ours]), theirs[path].shape))
-    written = "BertEncoder" if preset is backbone else type(model).__name__
+    written = "BertEncoder" if preset is backbone else get_model_name(model)
     with publish_folder(out, "convert", overwrite=overwrite) as staging:
         preset.save_to_preset(str(staging))
         if tokenizer is not None and preset is backbone:
@@ -248,10 +249,11 @@ def _add_head(model: BertModel, backbone: keras.Model, tokenizer: BertTokenizer 
     """Return KerasHub's task model with the head if it has one, else the backbone."""
     import keras_hub
 
-    theirs = {ours: theirs for theirs, ours in _TASKS.items()}.get(type(model).__name__)
-    if isinstance(model, modeling.BertClassifier) and get_stored_config(model).model_type != "bert":
+    head = get_head(get_model_name(model))
+    theirs = head.keras_hub
+    if any(name.keras_hub is None for name in list_model_weights(model) if not name.ours.startswith("encoder.")):
         return backbone  # ELECTRA's classifier has a dense layer instead of the pooler
-    if isinstance(model, modeling.BertEmbedder) and model.pooling not in _POOLINGS:
+    if getattr(model, "pooling", "mean") not in _POOLINGS:
         return backbone
     if not hasattr(keras_hub.models, theirs or ""):
         return backbone
@@ -266,7 +268,7 @@ def _add_head(model: BertModel, backbone: keras.Model, tokenizer: BertTokenizer 
         settings["preprocessor"] = preprocessor(
             _convert_tokenizer(tokenizer), sequence_length=tokenizer.max_sequence_length or backbone.max_sequence_length
         )
-    if isinstance(model, modeling.BertClassifier):
+    if head.has_num_classes:
         settings["num_classes"] = model.num_classes
         settings["dropout"] = backbone.dropout if model.dropout_rate is None else model.dropout_rate
     else:

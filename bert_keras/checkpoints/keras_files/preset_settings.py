@@ -14,18 +14,10 @@ from bert_keras.config import PROBLEMS
 from bert_keras.embedding_settings import SIMILARITIES
 from bert_keras.errors import InputError
 from bert_keras.files import read_json, write_json
+from bert_keras.heads.known_heads import HEADS, get_head
 
 FILE = "bert_keras_settings.json"
 _FORMAT = 1
-_HEADS = {  # types of the arguments of our models that a preset lacks
-    "BertClassifier": {"problem": str, "labels": list[str], "dropout_rate": float},
-    "BertEmbedder": {
-        "include_prompt": bool,
-        "prompts": dict[str, str],
-        "default_prompt_name": str,
-        "similarity": str,
-    },
-}
 _CHOICES = {"problem": PROBLEMS, "similarity": SIMILARITIES}
 _CONFIG = {"attention_dropout_rate": float, "initializer_range": float}
 _TOKENIZER = {
@@ -80,7 +72,7 @@ def write_settings(
         rules["added_tokens"] = list(tokenizer.added_tokens)
     settings = PresetSettings(
         model=written,
-        head={name: _to_json(getattr(model, name)) for name in _HEADS.get(written, ())},
+        head={name: _to_json(getattr(model, name)) for name in get_head(written).keras_hub_lacks},
         config={name: getattr(encoder.config, name) for name in _CONFIG},
         has_pooler=encoder.pooler is not None,
         tokenizer={name: rules[name] for name in _TOKENIZER if name in rules},
@@ -101,10 +93,10 @@ def read_settings(folder: pathlib.Path) -> PresetSettings | None:
     values = read_json(path)
     if (given := values.get("format")) != _FORMAT:
         raise InputError(f"{path} has format {quote(given)}; this version supports {_FORMAT}: update bert-keras")
-    model = read_field(values, "model", str, source=path)
+    model = read_field(values, "model", str, source=path, choices=[head.model_name for head in HEADS])
     return PresetSettings(
         model,
-        _read_part(values, "head", _HEADS.get(model, {}), path),
+        _read_part(values, "head", get_head(model).keras_hub_lacks, path),
         _read_part(values, "config", _CONFIG, path),
         read_field(values, "has_pooler", bool, source=path, default=True),
         _read_part(values, "tokenizer", _TOKENIZER, path),

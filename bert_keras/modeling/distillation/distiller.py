@@ -27,7 +27,6 @@ from bert_keras.modeling.distillation.divergences import (
     SoftmaxDivergence,
     SquaredDistance,
 )
-from bert_keras.modeling.embedder import BertEmbedder
 from bert_keras.modeling.heads import HeadModel
 from bert_keras.modeling.layers import make_dense
 from bert_keras.modeling.losses import GlobalBatchMean
@@ -196,7 +195,7 @@ class Distiller(HeadModel):
 
     def _make_soft_loss(self) -> keras.losses.Loss:
         """Return the loss on the teacher's outputs."""
-        if isinstance(self.student, BertEmbedder):
+        if self.student.has_vectors:
             return SquaredDistance()
         problem = getattr(self.student, "problem", "single_label")
         if problem == "regression":

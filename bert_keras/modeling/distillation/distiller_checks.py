@@ -3,7 +3,6 @@
 import math
 
 from bert_keras.errors import InputError
-from bert_keras.modeling.embedder import BertEmbedder
 from bert_keras.modeling.heads import HeadModel
 
 
@@ -56,6 +55,7 @@ def check_pair(
 
 def _count_outputs(model: HeadModel) -> int | None:
     """Return the number of classes, or the width of sentence vectors; None: the outputs of all models are alike."""
-    if isinstance(model, BertEmbedder):
-        return model.compute_output_shape()["embedding"][-1]
+    if model.has_vectors:
+        [shape] = model.compute_output_shape().values()
+        return shape[-1]
     return getattr(model, "num_classes", None)

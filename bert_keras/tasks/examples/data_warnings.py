@@ -4,15 +4,12 @@ import collections
 from collections.abc import Hashable, Mapping, Sequence
 
 from bert_keras.checks import quote
-from bert_keras.metrics.tag_schemes import get_entity_label
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.column_names import is_label_name, is_text_name
 from bert_keras.pipelines.readers.tables.listed_examples import describe_place
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.examples.held_out import HeldOut
-from bert_keras.tasks.examples.labelled_files import get_labels
-from bert_keras.tasks.text_classification import TextClassification, TextExample
-from bert_keras.tasks.token_classification import TokenClassification
+from bert_keras.tasks.text_classification import TextExample, get_labels
 
 _NUM_SHOWN = 3
 _MANY_NUMBERS = 20  # more classes than this that are all numbers are probably values to predict
@@ -47,9 +44,9 @@ def find_data_warnings(
     for examples, source in sources:
         if isinstance(examples[0], TextExample):
             warnings += _warn_about_header(examples[0], source, has_named_columns, spell)
-    if labels := _list_labels(task, [*train, *dev] if held_out else train):
-        warnings += _warn_about_labels(labels, train_source, held_out, spell)
-    if isinstance(task, TextClassification) and task.problem == "single_label":
+    labels = [task.list_labels(example) for example in ([*train, *dev] if held_out else train)]
+    warnings += _warn_about_labels(labels, train_source, held_out, spell)
+    if task.has_confusion_matrix:
         warnings += _warn_about_contradictions(train, train_source)
     if not held_out:
         warnings += _warn_about_leaks(train, dev, dev_source)
@@ -67,18 +64,6 @@ def _warn_about_header(first: TextExample, source: object, has_named_columns: bo
         f"{_format_labels(labels) or first.label}, which are usual names of columns: if it is the header line, leave "
         f"{spell('columns')} out, or remove the line"
     ]
-
-
-def _list_labels(task: Task, examples: Sequence) -> list[Sequence[str]]:
-    """Return the labels of each example; nothing if they are numbers or answers."""
-    if isinstance(task, TextClassification) and task.problem != "regression":
-        return [get_labels(example) for example in examples]
-    if isinstance(task, TokenClassification):
-        is_plain = task.scheme == "none"
-        return [
-            [tag if is_plain else get_entity_label(tag) for tag in example.tags if tag != "O"] for example in examples
-        ]
-    return []
 
 
 def _warn_about_labels(

@@ -17,7 +17,6 @@ from bert_keras.tasks.examples.option_checks import DEV_SHARE
 from bert_keras.tasks.examples.prediction_data import read_prediction_data
 from bert_keras.tasks.examples.scoring_data import find_labelled_columns, read_scoring_data
 from bert_keras.tasks.examples.training_data import TrainingData, describe_reading
-from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.task_loading import read_checkpoint_task
 from bert_keras.tasks.text_classification import TextExample
 
@@ -56,9 +55,7 @@ def read_teacher_task(teacher: Checkpoint, **lengths: object) -> Task:
         InputError: it has no vocabulary or no head of a task.
     """
     check_has_vocabulary(teacher)
-    task = read_checkpoint_task(teacher, **lengths)
-    # pairs with scores are what an embedder can be scored on, whatever it was trained on
-    return dataclasses.replace(task, objective="regression") if isinstance(task, SentenceEmbedding) else task
+    return read_checkpoint_task(teacher, **lengths).as_teacher()
 
 
 def check_task_of_teacher(task: Task, teacher_task: Task) -> None:
@@ -113,13 +110,12 @@ def read_distillation_data(
     held_out, is_dev_labelled, dev_examples = None, True, None
     if dev is not None:
         dev_examples = read_scoring_data(task, dev, options, bad, spell=spell)
-    if isinstance(task, SentenceEmbedding):
-        task = _fit_highest_score(task, [*labelled, *(dev_examples or ())])
+    task = task.fit_labels([*labelled, *(dev_examples or ())])
     if dev is None and labelled:
         labelled, dev_examples, held_out = hold_out(labelled, names["train"], share=dev_share, seed=seed, spell=spell)
     others = [] if unlabelled is None else _read_unlabelled(task, unlabelled, options, bad)
     num_joined = 0
-    if isinstance(task, SentenceEmbedding):
+    if task.joins_pairs:
         num_joined = sum(example.second_text is None for example in others)
         others = _join_pairs(others)
     if dev is None and not labelled:
@@ -155,7 +151,7 @@ def _check_given(task: Task, train: object, dev: object, unlabelled: object, spe
             "no training examples were named; expected labelled or unlabelled ones: add "
             f"{spell('train')}, {spell('unlabelled')} or both"
         )
-    if train is None and dev is None and task.name != "embed":
+    if train is None and dev is None and not task.joins_pairs:
         raise InputError(
             f"there are no labels to score the task {task.name} with; expected some held-out examples with labels: add "
             f"{spell('dev')} or {spell('train')}"
@@ -175,12 +171,6 @@ def _read_unlabelled(task: Task, given: object, options: FileOptions, bad: BadEx
             "pass one of these"
         )
     return [convert_to_example(task, one) for one in given]
-
-
-def _fit_highest_score(task: SentenceEmbedding, pairs: Sequence[TextExample]) -> SentenceEmbedding:
-    """Return the task with the highest score of labelled pairs, as `read_training_data` chooses it."""
-    scores = [pair.label for pair in pairs]
-    return dataclasses.replace(task, highest_score=max(1.0, *scores)) if scores else task
 
 
 def _check_enough_pairs(held_out: Sequence[TextExample], source: object, spell: Spell) -> None:

@@ -5,6 +5,7 @@ import dataclasses
 import os
 from collections.abc import Sequence
 
+from bert_keras.heads.known_heads import get_task_head
 from bert_keras.pipelines.corpus.text_lines import name_source
 from bert_keras.pipelines.readers.labelled_texts import SEPARATOR, get_unusual_delimiter
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
@@ -97,9 +98,10 @@ def resolve_data(
         InputError: the data have another type, or the file is not a JSON array.
     """
     source = as_source(given, name, pair=pair)
-    if isinstance(source, ListedExamples) or task == "answer" or (options.format or guess_format(source)) != "json":
+    head = get_task_head(task)
+    if isinstance(source, ListedExamples) or head.reads_json or (options.format or guess_format(source)) != "json":
         return source
-    return read_json_array(source, as_strings=task != "tag", spell=spell)
+    return read_json_array(source, as_strings=not head.has_word_lists, spell=spell)
 
 
 def guess_format(source: Source) -> str | None:

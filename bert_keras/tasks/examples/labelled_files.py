@@ -1,78 +1,48 @@
-"""Read labelled examples of each task from files and from memory, and collect invalid ones."""
+"""What readers of labelled examples receive and return, and labels that a task does not know."""
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.metrics.tag_schemes import to_iob2
 from bert_keras.pipelines.readers.bad_examples import BadExamples
-from bert_keras.pipelines.readers.labelled_texts import read_labelled_texts, read_text_examples
-from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
+from bert_keras.pipelines.readers.option_spelling import Spell
 from bert_keras.pipelines.readers.tables.column_names import Columns
 from bert_keras.pipelines.readers.tables.listed_examples import Source, describe_place
-from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
+from bert_keras.pipelines.readers.tables.raw_examples import quote_names
+from bert_keras.tasks.base import Task
 from bert_keras.tasks.examples.file_options import FileOptions
-from bert_keras.tasks.text_classification import TextExample
 
 
-def read_texts(
-    source: Source, options: FileOptions, problem: str, bad: BadExamples, *, spell: Spell = spell_flag
-) -> tuple[list[TextExample], Columns]:
-    """Read labelled texts or pairs; return the examples and their columns.
+class TrainingInputs(NamedTuple):
+    """Where the examples come from, and how they are read; `dev` is None if they are held out of `train`."""
 
-    Raises:
-        InputError: the file cannot be read.
-    """
-    texts = read_labelled_texts(
-        source,
-        problem=problem,
-        text_column=options.text_column,
-        second_text_column=options.second_text_column,
-        label_column=options.label_column,
-        separator=options.separator,
-        bad=bad,
-        spell=spell,
-        **options.get_table_options(),
-    )
-    seconds = texts.second_texts or [None] * len(texts)
-    return list(map(TextExample, texts.texts, seconds, texts.labels, texts.lines)), texts.columns
+    train: Source
+    dev: Source | None
+    options: FileOptions
+    settings: dict
+    bad: BadExamples
+    spell: Spell
 
 
-def read_pairs(
-    source: Source, options: FileOptions, objective: str, bad: BadExamples, *, spell: Spell = spell_flag
-) -> tuple[list[TextExample], Columns]:
-    """Read pairs of texts, with scores if the objective needs them; return the examples and their columns.
+class TaskExamples(NamedTuple):
+    """A task with its training examples, held-out examples (None: not given) and columns (None: no table)."""
 
-    Raises:
-        InputError: the file cannot be read, or has single texts.
-    """
-    if objective == "contrastive":
-        with options.open_table(source, spell=spell) as table:
-            columns = options.choose_columns(table, needs_label=False, spell=spell)
-            raw_examples = list(bad.keep_good(read_text_examples(table, columns)))
-        bad.check_any_left(len(raw_examples), source)
-        examples = [TextExample(*raw.fields, line=raw.line) for raw in raw_examples]
-    else:
-        examples, columns = read_texts(source, options, "regression", bad, spell=spell)
-    if examples[0].second_text is None:
-        raise InputError(
-            f"{source} has no pairs of texts; expected two columns of texts: name the second one with "
-            f"{spell('second_text_column')} too"
-        )
-    return examples, columns
+    task: Task
+    train: list
+    dev: list | None
+    columns: Columns | None = None
 
 
-def convert_to_iob2(
-    sentences: Iterable[TaggedSentence], scheme: str, source: Source, bad: BadExamples
-) -> list[TaggedSentence]:
-    """Return sentences with IOB2 tags; tags of the scheme "none" stay unchanged."""
-    converted = []
-    for sentence in sentences:
-        try:
-            converted.append(dataclasses.replace(sentence, tags=tuple(to_iob2(sentence.tags, scheme))))
-        except InputError as error:
-            bad.add(InputError(f"{describe_place(source, sentence.line)}: {error}"))
-    return converted
+class ScoringInputs(NamedTuple):
+    """A task and its labelled examples: where they come from, and how they are read; see `read_scoring_data`."""
+
+    task: Task
+    source: Source
+    options: FileOptions
+    bad: BadExamples
+    spell: Spell
+    is_training: bool
 
 
 def keep_known(
@@ -103,6 +73,21 @@ def keep_known(
     return valid
 
 
-def get_labels(example: TextExample) -> Sequence[str]:
-    """Return the classes of a text."""
-    return [example.label] if isinstance(example.label, str) else example.label
+def keep_known_to_score(
+    inputs: ScoringInputs, examples: list, get_labels: Callable[[object], Iterable[str]], known: Iterable[str]
+) -> list:
+    """Return the examples whose labels are all known; see `keep_known`."""
+
+    def explain(label: str, _: object) -> str:
+        return (
+            f"the label {quote(label)} is not one of the model's, which are {quote_names(inputs.task.labels)}: correct "
+            "the label, or score with a model that was trained with it"
+        )
+
+    return keep_known(examples, get_labels, known, inputs.source, inputs.bad, explain)
+
+
+def check_any_left(examples: Sequence, source: Source, bad: BadExamples) -> None:
+    """Raise `InputError` for invalid examples, unless they are skipped and others are left."""
+    bad.check()
+    bad.check_any_left(len(examples), source)

@@ -30,7 +30,7 @@ def check_options_of_task(
         if task not in TASKS_OF_OPTION[name]
     ]
     problem = problem or "single_label"
-    if task == "classify" and problem != "multi_label" and "separator" in options:
+    if "separator" in options and task in TASKS_OF_OPTION["separator"] and problem != "multi_label":
         unused.append(
             f"{spell('separator')} is for the problem multi_label, and the problem is {problem}: leave it out"
         )
