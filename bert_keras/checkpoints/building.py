@@ -17,10 +17,10 @@ from bert_keras.checkpoints.checkpoint import (
     Checkpoint,
     check_complete,
     check_encoder,
+    check_finite_weight,
     check_num_classes,
     check_weights,
 )
-from bert_keras.checkpoints.finite_values import check_finite_weight
 from bert_keras.checkpoints.huggingface.weight_names import WeightName, list_weights
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError

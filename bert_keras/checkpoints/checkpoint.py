@@ -4,10 +4,13 @@
 not import Keras, so commands can check a folder before they load TensorFlow.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +22,40 @@ from bert_keras.errors import InputError
 from bert_keras.heads.known_heads import get_head
 from bert_keras.pipelines.text.tokenizer_folder import explain_missing_vocabulary
 
+if TYPE_CHECKING:
+    import keras
+
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
+
+
+_FIX = "expected finite numbers: use a checkpoint from before training diverged"
+
+
+def check_finite_weight(name: str, value: np.ndarray, source: str) -> None:
+    """Raise `InputError` if a weight that was read from `source` contains NaN or infinity."""
+    if not np.isfinite(value).all():
+        raise InputError(f"{source}: tensor {name} contains NaN or infinity; {_FIX}")
+
+
+def check_finite_model(model: keras.Model, source: str) -> None:
+    """Raise `InputError` if a weight of a model that was loaded from `source` contains NaN or infinity."""
+    from keras import ops
+
+    for variable in model.variables:
+        if "float" in str(variable.dtype):
+            check_finite_weight(variable.path, ops.convert_to_numpy(variable), source)
+
+
+def check_finite_outputs(model: keras.Model, *values: np.ndarray) -> None:
+    """Raise `InputError` if outputs of a model contain NaN or infinity; the message names weights that do too."""
+    if all(np.isfinite(value).all() for value in values):
+        return
+    from keras import ops
+
+    weights = [variable for variable in model.variables if "float" in str(variable.dtype)]
+    names = [weight.path for weight in weights if not np.isfinite(ops.convert_to_numpy(weight)).all()]
+    reason = f", as do its weights ({format_names(names)})" if names else " for this text"
+    raise InputError(f"the model outputs NaN or infinity{reason}; {_FIX}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +100,7 @@ class Checkpoint:
     settings: dict
     weights: Mapping[str, StoredWeight]
     expected_names: Mapping[str, str]
-    generator: "Checkpoint | None" = None
+    generator: Checkpoint | None = None
     task: dict | None = None
     check_content: Callable[[], None] | None = None
     read_tokenizer: Callable[[], dict | None] | None = None

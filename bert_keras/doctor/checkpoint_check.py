@@ -7,8 +7,7 @@ import pathlib
 from collections.abc import Iterator, Mapping
 
 from bert_keras.checkpoints import vocabulary_file
-from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
-from bert_keras.checkpoints.finite_values import check_finite_weight
+from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, check_finite_weight
 from bert_keras.checkpoints.google_checkpoint import CONFIG as GOOGLE_CONFIG
 from bert_keras.checkpoints.huggingface.huggingface_folder import read_description
 from bert_keras.checkpoints.huggingface.weights_file import open_weights

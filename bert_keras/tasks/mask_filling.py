@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from bert_keras.checkpoints.finite_values import check_finite_outputs
+from bert_keras.checkpoints.checkpoint import check_finite_outputs
 from bert_keras.checkpoints.tokenizer_match import check_tokenizer_size
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.pipelines.text.text_array import as_text_array

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.checkpoints.keras_files import keras_file
+from bert_keras.checkpoints import loading
 from bert_keras.checkpoints.keras_files.keras_hub_preset import write_preset as write_hub_preset
 from bert_keras.checkpoints.keras_files.keras_weights import check_h5
 from bert_keras.checkpoints.reading import read_tokenizer_settings, read_without_tensorflow
@@ -63,7 +63,7 @@ def unbuilt(monkeypatch):
     def fail(*_args, **_options):
         raise AssertionError("Keras was reached")
 
-    monkeypatch.setattr(keras_file.keras.models, "load_model", fail)
+    monkeypatch.setattr(loading.keras.models, "load_model", fail)
 
 
 def get_encoder(config):
@@ -318,7 +318,7 @@ def test_a_mutated_keras_config_is_checked(members, write, unbuilt, count):
     config = json.loads(members["config.json"])
 
     def read(content: bytes) -> None:
-        keras_file.check_content(write(**{"config.json": content}))
+        loading.check_content(write(**{"config.json": content}))
 
     outcomes = fuzz(read, lambda random: mutate_json(random, config), count=count, seed=SEED)
     print(f".keras config, before Keras: {dict(outcomes)}")
@@ -330,7 +330,7 @@ def test_a_mutated_keras_config_is_loaded_or_refused(members, write):
     config = json.loads(members["config.json"])
 
     def read(content: bytes) -> None:
-        keras_file.keras.utils.clear_session()
+        loading.keras.utils.clear_session()
         bk.load(write(**{"config.json": content}))
 
     outcomes = fuzz(read, lambda random: mutate_json(random, config), count=LONG_IN_KERAS, seed=SEED)

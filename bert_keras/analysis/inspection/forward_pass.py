@@ -9,7 +9,7 @@ from keras import ops
 
 from bert_keras.analysis.inspection.input_sequence import InputSequence
 from bert_keras.checkpoints.building import get_encoder
-from bert_keras.checkpoints.finite_values import check_finite_outputs
+from bert_keras.checkpoints.checkpoint import check_finite_outputs
 
 NUM_BINS = 60
 _PER_LAYER = ("hidden_states", "attention_scores")

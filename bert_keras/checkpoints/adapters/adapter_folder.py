@@ -12,8 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from bert_keras.checkpoints.adapters.adapter_files import CONFIG, HEAD, WEIGHTS
-from bert_keras.checkpoints.checkpoint import StoredWeight
-from bert_keras.checkpoints.finite_values import check_finite_weight
+from bert_keras.checkpoints.checkpoint import StoredWeight, check_finite_weight
 from bert_keras.checkpoints.huggingface.weights_file import open_weights_file
 from bert_keras.checks import quote, read_field
 from bert_keras.config import PROBLEMS

@@ -1,5 +1,6 @@
 """`Distiller`: train a student on the outputs, the hidden states and the attention of a frozen teacher."""
 
+import math
 from typing import Any
 
 import keras
@@ -9,7 +10,6 @@ from keras import ops
 from bert_keras.errors import InputError
 from bert_keras.features import Features, Tensor
 from bert_keras.modeling.base import INPUT_SHAPES
-from bert_keras.modeling.distillation.distiller_checks import check_pair, check_settings
 from bert_keras.modeling.distillation.distiller_labels import (
     TEACHER,
     check_outputs_given,
@@ -21,17 +21,124 @@ from bert_keras.modeling.distillation.distiller_labels import (
     select_sample_weight,
     split_labels,
 )
-from bert_keras.modeling.distillation.divergences import (
-    AttentionDivergence,
-    BernoulliDivergence,
-    SoftmaxDivergence,
-    SquaredDistance,
-)
 from bert_keras.modeling.heads import HeadModel
 from bert_keras.modeling.layers import make_dense
 from bert_keras.modeling.losses import GlobalBatchMean
 
 _SOFT = "soft_"  # prefix of losses on the teacher's outputs
+_SMALLEST = 1e-30  # above the smallest float32, so that the logarithm of an attention probability is finite
+
+
+class SoftmaxDivergence(keras.losses.Loss):
+    """Kullback-Leibler divergence of the softmax of logits `(..., C)`, times the squared temperature.
+
+    Hinton et al. 2015, 2: dividing the logits by T divides the gradients by about T squared.
+    """
+
+    def __init__(self, temperature: float, name: str = "softmax_divergence", reduction: str = "none", **kwargs):
+        super().__init__(name=name, reduction=reduction, **kwargs)
+        self.temperature = temperature
+
+    def call(self, y_true: Tensor, y_pred: Tensor):
+        """Compute the loss over the last axis."""
+        teacher = ops.log_softmax(y_true / self.temperature, axis=-1)
+        student = ops.log_softmax(y_pred / self.temperature, axis=-1)
+        return ops.sum(ops.exp(teacher) * (teacher - student), axis=-1) * self.temperature**2
+
+
+class BernoulliDivergence(SoftmaxDivergence):
+    """Kullback-Leibler divergence of the sigmoid of each logit `(..., C)`, averaged, times the squared temperature."""
+
+    def __init__(self, temperature: float, name: str = "bernoulli_divergence", reduction: str = "none", **kwargs):
+        super().__init__(temperature, name=name, reduction=reduction, **kwargs)
+
+    def call(self, y_true: Tensor, y_pred: Tensor):
+        """Compute the loss over the last axis."""
+        teacher, student = y_true / self.temperature, y_pred / self.temperature
+        yes = ops.sigmoid(teacher) * (ops.log_sigmoid(teacher) - ops.log_sigmoid(student))
+        no = ops.sigmoid(-teacher) * (ops.log_sigmoid(-teacher) - ops.log_sigmoid(-student))
+        return ops.mean(yes + no, axis=-1) * self.temperature**2
+
+
+class SquaredDistance(keras.losses.Loss):
+    """Squared distance of vectors `(..., D)`; of unit vectors it is twice 1 minus the cosine."""
+
+    def __init__(self, name: str = "squared_distance", reduction: str = "none", **kwargs):
+        super().__init__(name=name, reduction=reduction, **kwargs)
+
+    def call(self, y_true: Tensor, y_pred: Tensor):
+        """Compute the loss over the last axis."""
+        return ops.sum(ops.square(y_true - y_pred), axis=-1)
+
+
+class AttentionDivergence(keras.losses.Loss):
+    """Kullback-Leibler divergence of attention probabilities `(B, N, S, S)` (Wang et al. 2020, 3.1).
+
+    Returns the mean over the heads for each query, `(B, S)`. Jiao et al. (2020) compare the scores before the softmax.
+    """
+
+    def __init__(self, name: str = "attention_divergence", reduction: str = "none", **kwargs):
+        super().__init__(name=name, reduction=reduction, **kwargs)
+
+    def call(self, y_true: Tensor, y_pred: Tensor):
+        """Compute the loss of each query."""
+        logarithms = ops.log(ops.maximum(y_true, _SMALLEST)) - ops.log(ops.maximum(y_pred, _SMALLEST))
+        return ops.mean(ops.sum(y_true * logarithms, axis=-1), axis=1)
+
+
+def check_settings(temperature: float, label_weight: float, hidden_weight: float, attention_weight: float) -> None:
+    """Raise `InputError` if a setting of a `Distiller` is out of range."""
+    if not (math.isfinite(temperature) and temperature > 0):
+        raise InputError(f"temperature is {temperature}; expected a number above 0, such as 2: change it")
+    if not 0 <= label_weight <= 1:
+        raise InputError(f"label_weight is {label_weight}; expected a number from 0 to 1: change it")
+    for name, weight in {"hidden_weight": hidden_weight, "attention_weight": attention_weight}.items():
+        if not (math.isfinite(weight) and weight >= 0):
+            raise InputError(f"{name} is {weight}; expected a number from 0 on: change it")
+
+
+def check_pair(
+    student: HeadModel,
+    teacher: HeadModel | None,
+    hidden_weight: float,
+    attention_weight: float,
+    *,
+    has_ids: bool,
+) -> None:
+    """Raise `InputError` unless a student can learn from a teacher, or from its outputs if `teacher` is None."""
+    if teacher is None:
+        if hidden_weight > 0 or attention_weight > 0:
+            raise InputError(
+                f"hidden_weight is {hidden_weight:g} and attention_weight {attention_weight:g}, and there is no "
+                "teacher to compare with; expected 0 for both: pass a teacher, or set them to 0"
+            )
+        return
+    kinds = type(student).__name__, type(teacher).__name__
+    if kinds[0] != kinds[1] or _count_outputs(student) != _count_outputs(teacher):
+        raise InputError(
+            f"the student is a {kinds[0]} with {_count_outputs(student)} outputs and the teacher a {kinds[1]} with "
+            f"{_count_outputs(teacher)}; expected the same: build the student with the head of the teacher"
+        )
+    sizes = student.encoder.config.vocabulary_size, teacher.encoder.config.vocabulary_size
+    if not has_ids and sizes[0] != sizes[1]:
+        raise InputError(
+            f"the student has {sizes[0]} tokens and the teacher {sizes[1]}; expected the same vocabulary, or the ids "
+            "of the student's tokens in the teacher's: pass teacher_ids"
+        )
+    heads = student.encoder.config.num_heads, teacher.encoder.config.num_heads
+    if attention_weight > 0 and heads[0] != heads[1]:
+        raise InputError(
+            f"attention_weight is {attention_weight:g}, the student has {heads[0]} heads per layer and the teacher "
+            f"{heads[1]}; expected the same number: set attention_weight to 0, or num_heads to {heads[1]}"
+        )
+
+
+def _count_outputs(model: HeadModel) -> int | None:
+    """Return the number of classes, or the width of sentence vectors; None: the outputs of all models are alike."""
+    if model.has_vectors:
+        [shape] = model.compute_output_shape().values()
+        return shape[-1]
+    return getattr(model, "num_classes", None)
 
 
 class Distiller(HeadModel):
