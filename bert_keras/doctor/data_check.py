@@ -161,8 +161,8 @@ def _find_kind(path: pathlib.Path) -> str:
 
 def _is_squad(path: pathlib.Path) -> bool:
     """Whether a file is one JSON object with the field "data", as in SQuAD, instead of a list of objects."""
-    from bert_keras.pipelines.readers.file_formats import get_file_ending
-    from bert_keras.pipelines.readers.json_values import read_json_document
+    from bert_keras.pipelines.readers.tables.json_examples import read_json_document
+    from bert_keras.pipelines.readers.tables.raw_examples import get_file_ending
 
     if get_file_ending(path) != ".json":
         return False

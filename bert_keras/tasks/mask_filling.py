@@ -12,7 +12,7 @@ from bert_keras.checkpoints.tokenizer_match import check_tokenizer_size
 from bert_keras.errors import InputError
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.pipelines.batches.packing import pack_tokens
-from bert_keras.pipelines.text.text_array import as_text_array
+from bert_keras.pipelines.text.token_arrays import as_text_array
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.mask_checks import MASK, check_has_masked_lm, check_have_masks, check_top_k, describe_text
 

@@ -9,11 +9,10 @@ import tensorflow as tf
 from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
 from bert_keras.features import IGNORED_LABEL
-from bert_keras.pipelines.batches.batch_share import WHOLE_BATCH, BatchShare
 from bert_keras.pipelines.batches.encoding import EncodedSequences
-from bert_keras.pipelines.batches.epochs import Epochs
+from bert_keras.pipelines.batches.epochs import WHOLE_BATCH, BatchShare, Epochs
 from bert_keras.pipelines.batches.seeds import check_seed, make_example_seeds, random_bits
-from bert_keras.pipelines.text.autograph import without_autograph
+from bert_keras.pipelines.text.graph.text_batches import without_autograph
 
 # Maximum number of batches whose sequences are sorted by length together; also at most a quarter of an epoch, as in
 # transformers' group_by_length: with an epoch of 32 batches sorted as a whole, 40 % of the pairs of sequences in a

@@ -12,9 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.byte_lines import check_text_file, open_bytes, read_short_lines, read_whole_lines
 from bert_keras.pipelines.corpus.json_lines import read_record_text
-from bert_keras.pipelines.corpus.text_lines import STANDARD_INPUT, decode_line
+from bert_keras.pipelines.corpus.text_lines import (
+    STANDARD_INPUT,
+    check_text_file,
+    decode_line,
+    open_bytes,
+    read_short_lines,
+    read_whole_lines,
+)
 
 PROSE = "the prose that ships with this Python"  # the name of the default text of commands
 TEXT_SUFFIXES = (".txt", ".text", ".md", ".jsonl")  # text files of a folder; .gz may follow

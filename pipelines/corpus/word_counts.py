@@ -18,7 +18,7 @@ from tokenizers import normalizers, pre_tokenizers
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.process_pool import map_in_order
-from bert_keras.pipelines.text.token_splitter import TokenSplitter
+from bert_keras.pipelines.text.vocabulary import TokenSplitter
 
 MAX_WORDS = 1_000_000  # with 8 letters each they take 0.9 GB, mostly in the trainer; 33 MB of novels have 55,000
 MAX_WORD_LENGTH = 200  # characters; longer words are [UNK] in Google's tokenizer, so no token is learned from them

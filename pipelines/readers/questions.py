@@ -10,12 +10,9 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.json_lines import parse_json_object
 from bert_keras.pipelines.corpus.text_lines import open_lines
 from bert_keras.pipelines.readers.bad_examples import BadExamples, collect_bad
-from bert_keras.pipelines.readers.file_formats import detect_format
-from bert_keras.pipelines.readers.json_values import check_text, read_json_document
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
-from bert_keras.pipelines.readers.tables.json_examples import check_is_object
-from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, Source
-from bert_keras.pipelines.readers.tables.raw_examples import quote_names
+from bert_keras.pipelines.readers.tables.json_examples import check_is_object, check_text, read_json_document
+from bert_keras.pipelines.readers.tables.raw_examples import ListedExamples, Source, detect_format, quote_names
 
 _FORMS = "SQuAD has data[].paragraphs[].qas[] in a .json file; in a .jsonl file each line is one question"
 

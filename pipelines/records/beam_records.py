@@ -20,7 +20,7 @@ from bert_keras.pipelines.records import records_folder
 from bert_keras.pipelines.records.blocks import Block
 from bert_keras.pipelines.records.documents import DocumentText, FileText
 from bert_keras.pipelines.records.manifest import make_manifest
-from bert_keras.pipelines.records.partial_folder import PartialFolder
+from bert_keras.pipelines.records.records_folder import PartialFolder
 from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
 

@@ -12,8 +12,8 @@ from bert_keras.errors import InputError
 from bert_keras.files import check_digest, read_json
 from bert_keras.pipelines.corpus.data_quality import compute_share, compute_unreachable_share
 from bert_keras.pipelines.records.blocks import SPLITS
-from bert_keras.pipelines.records.known_characters import make_normalizer
 from bert_keras.pipelines.records.settings import RecordSettings
+from bert_keras.pipelines.records.tokenized_documents import make_normalizer
 from bert_keras.pipelines.records.tokenizer_spec import IDENTITY, TokenizerSpec
 
 FORMAT = "bert_keras.pretraining_records"

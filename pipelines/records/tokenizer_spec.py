@@ -8,8 +8,8 @@ import hashlib
 import os
 from collections.abc import Mapping
 
+from bert_keras.pipelines.text.portable_tokenizer import write_settings
 from bert_keras.pipelines.text.text_rules import TextRules
-from bert_keras.pipelines.text.tokenizer_writing import write_settings
 from bert_keras.pipelines.text.vocabulary import (
     SPECIAL_TOKENS,
     check_special_tokens,

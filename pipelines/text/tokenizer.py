@@ -11,16 +11,19 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.text.autograph import without_autograph
-from bert_keras.pipelines.text.graph.character_table import CharacterTable
-from bert_keras.pipelines.text.graph.rewriting import Rewriter, map_to_original
-from bert_keras.pipelines.text.graph.text_batches import BatchRunner, as_text_tensor
-from bert_keras.pipelines.text.graph.word_piece import check_added_tokens, fold_letters, make_word_piece
-from bert_keras.pipelines.text.text_rules import TextRules
+from bert_keras.pipelines.text.graph.characters import CharacterTable
+from bert_keras.pipelines.text.graph.rewriting import (
+    Rewriter,
+    check_added_tokens,
+    fold_letters,
+    make_word_piece,
+    map_to_original,
+)
+from bert_keras.pipelines.text.graph.text_batches import BatchRunner, as_text_tensor, without_autograph
+from bert_keras.pipelines.text.portable_tokenizer import write_settings
+from bert_keras.pipelines.text.text_rules import UNICODE_VERSION, TextRules
 from bert_keras.pipelines.text.token_arrays import TokenArrays
 from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder, check_length
-from bert_keras.pipelines.text.tokenizer_writing import write_settings
-from bert_keras.pipelines.text.unicode_table import UNICODE_VERSION
 from bert_keras.pipelines.text.vocabulary import (
     SPECIAL_TOKENS,
     check_special_tokens,

@@ -7,7 +7,7 @@ from bert_keras.checks import quote
 from bert_keras.metrics.tag_schemes import get_entity_label
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.column_names import is_label_name, is_text_name
-from bert_keras.pipelines.readers.tables.listed_examples import describe_place
+from bert_keras.pipelines.readers.tables.raw_examples import describe_place
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.examples.held_out import HeldOut
 from bert_keras.tasks.examples.labelled_files import get_labels

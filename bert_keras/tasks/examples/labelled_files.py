@@ -9,7 +9,7 @@ from bert_keras.pipelines.readers.bad_examples import BadExamples
 from bert_keras.pipelines.readers.labelled_texts import read_labelled_texts, read_text_examples
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.column_names import Columns
-from bert_keras.pipelines.readers.tables.listed_examples import Source, describe_place
+from bert_keras.pipelines.readers.tables.raw_examples import Source, describe_place
 from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
 from bert_keras.tasks.examples.file_options import FileOptions
 from bert_keras.tasks.text_classification import TextExample

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_lines import STANDARD_INPUT, open_lines
-from bert_keras.pipelines.readers.json_values import check_text
 from bert_keras.pipelines.readers.labelled_texts import get_unusual_delimiter, read_text_examples
 from bert_keras.pipelines.readers.questions import stream_questions
 from bert_keras.pipelines.readers.tables.column_names import Columns, guess_columns
+from bert_keras.pipelines.readers.tables.json_examples import check_text
 from bert_keras.pipelines.readers.tables.raw_examples import RawExample, TableReader
 from bert_keras.pipelines.readers.words.json_words import check_words, choose_word_and_span_fields
 from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence

@@ -11,8 +11,7 @@ from bert_keras.pipelines.readers.bad_examples import BadExamples, collect_bad
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.questions import read_questions
 from bert_keras.pipelines.readers.tables.column_names import Columns
-from bert_keras.pipelines.readers.tables.listed_examples import Source
-from bert_keras.pipelines.readers.tables.raw_examples import quote_names
+from bert_keras.pipelines.readers.tables.raw_examples import Source, quote_names
 from bert_keras.pipelines.readers.words.tagged_words import read_tagged_words
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.examples.file_options import FileOptions, resolve_data

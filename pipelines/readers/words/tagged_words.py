@@ -10,15 +10,19 @@ from typing import NamedTuple
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_lines import Line, open_lines
 from bert_keras.pipelines.readers.bad_examples import BadExamples, collect_bad
-from bert_keras.pipelines.readers.file_formats import detect_format
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.json_examples import check_is_object, read_json_array
-from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, Source, describe_place
-from bert_keras.pipelines.readers.words.column_words import make_column_reader
-from bert_keras.pipelines.readers.words.conllu_words import make_conllu_reader
+from bert_keras.pipelines.readers.tables.raw_examples import ListedExamples, Source, describe_place, detect_format
+from bert_keras.pipelines.readers.words.column_words import make_column_reader, make_conllu_reader
 from bert_keras.pipelines.readers.words.json_words import make_json_reader, parse_sentence
-from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence, split_words
-from bert_keras.pipelines.readers.words.word_files import NumberedLines, WordFile, split_lines, split_paragraphs
+from bert_keras.pipelines.readers.words.tagged_sentences import (
+    NumberedLines,
+    TaggedSentence,
+    WordFile,
+    split_lines,
+    split_paragraphs,
+    split_words,
+)
 
 __all__ = ["TaggedSentence", "read_tagged_words", "split_words", "stream_tagged_words"]
 

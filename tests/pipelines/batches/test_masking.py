@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.features import FEATURES
-from bert_keras.pipelines.batches.mask_choice import UNITS
 from bert_keras.pipelines.batches.masking import (
     ELECTRA_REPLACE_RATES,
+    UNITS,
     MaskingTokens,
     get_default_max_predictions,
     mask_tokens,

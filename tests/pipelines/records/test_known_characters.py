@@ -6,7 +6,7 @@ import random
 import pytest
 from tokenizers import normalizers, pre_tokenizers
 
-from bert_keras.pipelines.records.known_characters import KnownCharacters
+from bert_keras.pipelines.records.tokenized_documents import KnownCharacters
 from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
 from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS

@@ -15,7 +15,7 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.records import DocumentText, read_manifest
 from bert_keras.pipelines.records import records_folder as folder_module
 from bert_keras.pipelines.records import write_records as write
-from bert_keras.pipelines.records.partial_folder import count_finished_blocks, get_partial_path
+from bert_keras.pipelines.records.records_folder import count_finished_blocks, get_partial_path
 from bert_keras.staging import lock_folder
 from tests.marks import slow
 

@@ -10,12 +10,10 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.errors import InputError
-from bert_keras.pipelines.text.learning.alphabet import choose_alphabet
-from bert_keras.pipelines.text.learning.leading_tokens import make_leading_tokens
-from bert_keras.pipelines.text.learning.learned_vocabulary import learn_vocabulary
-from bert_keras.pipelines.text.learning.training import train_vocabulary
+from bert_keras.pipelines.text.learned_vocabulary import learn_vocabulary
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, read_vocabulary
 from bert_keras.pipelines.text.vocabulary_settings import read_vocabulary_and_settings
+from bert_keras.pipelines.text.vocabulary_training import choose_alphabet, make_leading_tokens, train_vocabulary
 
 TEXT = ["the lower the better", "lowest and newest, wider and Wider", "caf\u00e9 \u4e2d\u6587 new-newer"] * 5
 
