@@ -301,7 +301,11 @@ def choose_token_ranges(
         ends = truncate_lengths(lengths[0], second, budget, "longest_first", library=library)
         columns = [(0 * end, end) for end in ends[: len(lengths)]]
         return TokenRanges(library.arange(library.size(lengths[0])), columns)
-    _check_overlap(window_overlap, budget)
+    if check_integer("window_overlap", window_overlap, 0) >= budget:
+        raise InputError(
+            f"window_overlap is {window_overlap}, and a window holds {budget} tokens; expected fewer, so that each "
+            "window has new tokens: lower window_overlap, or raise max_sequence_length"
+        )
     if max_first_length is not None:
         check_integer("max_first_length", max_first_length)
     return _cut_into_windows(lengths, budget, window_overlap, max_first_length, library)
@@ -369,11 +373,3 @@ def _truncate_first(
         first = library.minimum(first, max_first_length)
     has_no_room = (first + second > budget) & (first + overlap >= budget)
     return library.where(has_no_room, min(budget // 2, budget - overlap - 1), first)
-
-
-def _check_overlap(overlap: int, budget: int) -> None:
-    if check_integer("window_overlap", overlap, 0) >= budget:
-        raise InputError(
-            f"window_overlap is {overlap}, and a window holds {budget} tokens; expected fewer, so that each window has "
-            "new tokens: lower window_overlap, or raise max_sequence_length"
-        )

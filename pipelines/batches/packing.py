@@ -130,7 +130,13 @@ def pack_tokens(
     """
     num_special = 2 if second is None else 3
     check_lengths(max_sequence_length, pad_to_length, num_texts=1 if second is None else 2)
-    _check_truncation(truncation, second)
+    if truncation not in TRUNCATIONS:
+        raise InputError(f"truncation is {truncation!r}; expected one of {', '.join(TRUNCATIONS)}")
+    if truncation == "only_second" and second is None:
+        raise InputError(
+            "truncation is 'only_second', but there is no second text; expected pairs: pass second_texts, or use "
+            "truncation='longest_first'"
+        )
     _check_padding(max_sequence_length, pad_to_length, pad_to_multiple, pad_to_buckets)
     lengths = _get_lengths(first, second)
     first_lengths, second_lengths = truncate_lengths(
@@ -197,16 +203,6 @@ def _to_column(values: tf.Tensor) -> tf.Tensor:
     return tf.cast(values, tf.int32)[:, tf.newaxis]
 
 
-def _check_truncation(truncation: str, second: tf.RaggedTensor | None) -> None:
-    if truncation not in TRUNCATIONS:
-        raise InputError(f"truncation is {truncation!r}; expected one of {', '.join(TRUNCATIONS)}")
-    if truncation == "only_second" and second is None:
-        raise InputError(
-            "truncation is 'only_second', but there is no second text; expected pairs: pass second_texts, or use "
-            "truncation='longest_first'"
-        )
-
-
 def _check_padding(
     max_sequence_length: int,
     pad_to_length: int | None,
@@ -219,16 +215,14 @@ def _check_padding(
         raise InputError(f"{' and '.join(given)} are given together; expected at most one of them: leave out the rest")
     if pad_to_multiple is not None:
         check_integer("pad_to_multiple", pad_to_multiple)
-    if pad_to_buckets is not None:
-        _check_buckets(pad_to_buckets, max_sequence_length)
-
-
-def _check_buckets(buckets: Sequence[int], max_sequence_length: int) -> None:
-    lengths = list(buckets) if isinstance(buckets, Sequence) else []
+    if pad_to_buckets is None:
+        return
+    lengths = list(pad_to_buckets) if isinstance(pad_to_buckets, Sequence) else []
     is_valid = bool(lengths) and all(is_integer(length, 1) for length in lengths)
     if not is_valid or lengths != sorted(set(lengths)):
         raise InputError(
-            f"pad_to_buckets is {buckets!r}; expected distinct lengths in ascending order, for example (32, 64, 128)"
+            f"pad_to_buckets is {pad_to_buckets!r}; expected distinct lengths in ascending order, for example "
+            "(32, 64, 128)"
         )
     if lengths[-1] < max_sequence_length:
         raise InputError(

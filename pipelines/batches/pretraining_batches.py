@@ -20,7 +20,7 @@ from bert_keras.pipelines.batches.masking import (
     get_default_max_predictions,
     mask_tokens,
 )
-from bert_keras.pipelines.batches.seeds import check_seed, make_example_seeds, random_bits
+from bert_keras.pipelines.batches.seeds import check_seed, draw_order, make_example_seeds
 from bert_keras.pipelines.records import list_shard_paths, parse_records, read_manifest
 from bert_keras.pipelines.text.graph.text_batches import without_autograph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
@@ -102,7 +102,12 @@ def make_pretraining_batches(
         raise InputError(f"masking is {masking!r}; expected one of {', '.join(_MASKINGS)}")
     check_masking(1 if max_predictions is None else max_predictions, mask_rate, mask_unit, replace_rates)
     manifest = read_manifest(folder, tokenizer=tokenizer, checked_splits=[split] if check_shards else ())
-    length = _check_length(folder, manifest["max_sequence_length"], max_sequence_length)
+    length = manifest["max_sequence_length"]
+    if max_sequence_length not in (None, length):
+        raise InputError(
+            f"{folder} has records of {length} tokens; expected {max_sequence_length}: make records of that length "
+            f"with make-records --max-sequence-length {max_sequence_length}, or set max_sequence_length to {length}"
+        )
     per_element = _count_sequences_per_element(share, batch_size, drop_remainder)
     num_batches = _count_batches(folder, manifest, split, batch_size, drop_remainder)
     batch_order = Epochs(num_batches, epochs, first_batch)
@@ -161,10 +166,9 @@ class _Preparation:
             features, labels = _drop_packing(features, labels)
         elif not self.has_sentence_labels:
             del features["pack_starts"]
-        return tf.nest.map_structure(self._set_batch_size, (features, labels))
-
-    def _set_batch_size(self, tensor: tf.Tensor) -> tf.Tensor:
-        return tf.ensure_shape(tensor, [self.batch_size, *tensor.shape[1:]])
+        return tf.nest.map_structure(
+            lambda tensor: tf.ensure_shape(tensor, [self.batch_size, *tensor.shape[1:]]), (features, labels)
+        )
 
 
 def _drop_packing(features: dict, labels: dict) -> tuple[dict, dict]:
@@ -210,15 +214,6 @@ def _open_shards(folder: str | os.PathLike, manifest: dict, split: str, seed: in
         list(itertools.compress(counts, is_in_split)),
         seed,
     )
-
-
-def _check_length(folder: str | os.PathLike, length: int, expected: int | None) -> int:
-    if expected not in (None, length):
-        raise InputError(
-            f"{folder} has records of {length} tokens; expected {expected}: make records of that length with "
-            f"make-records --max-sequence-length {expected}, or set max_sequence_length to {length}"
-        )
-    return length
 
 
 def _count_sequences_per_element(share: BatchShare, batch_size: int, drop_remainder: bool) -> int | None:
@@ -272,20 +267,17 @@ class ShardedRecords:
         `Dataset.shuffle` is not used: a global random seed would change its order, and it cannot start in the middle.
         """
         shards = tf.range(tf.size(self._counts, tf.int64))
-        order = tf.argsort(self._draw_keys(epoch, shards, _SHARD_ORDER))
+        order = draw_order(self._seed, epoch, shards, _SHARD_ORDER)
         first_of_window = skip // _SHUFFLE_WINDOW * _SHUFFLE_WINDOW
         windows = self._read(order, _NUM_INTERLEAVED, first_of_window).batch(_SHUFFLE_WINDOW)
 
         def reorder(window: tf.Tensor, records: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
             numbers, serialized = records
-            order = tf.argsort(self._draw_keys(epoch, numbers, _RECORD_ORDER))
+            order = draw_order(self._seed, epoch, numbers, _RECORD_ORDER)
             order = order[tf.where(window == 0, skip % _SHUFFLE_WINDOW, 0) :]
             return tf.gather(numbers, order), tf.gather(serialized, order)
 
         return windows.enumerate().map(reorder).prefetch(1)
-
-    def _draw_keys(self, epoch: tf.Tensor, numbers: tf.Tensor, draw: int) -> tf.Tensor:
-        return random_bits(make_example_seeds(self._seed, epoch, numbers), draw, 1)[:, 0]
 
     def _read(self, order: tf.Tensor, num_interleaved: int, skip: tf.Tensor) -> tf.data.Dataset:
         """Return the records of the shards in `order`, `num_interleaved` shards at a time, without the first `skip`.

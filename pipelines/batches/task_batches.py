@@ -11,7 +11,7 @@ from bert_keras.errors import InputError
 from bert_keras.features import IGNORED_LABEL
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.batches.epochs import WHOLE_BATCH, BatchShare, Epochs
-from bert_keras.pipelines.batches.seeds import check_seed, make_example_seeds, random_bits
+from bert_keras.pipelines.batches.seeds import check_seed, draw_order
 from bert_keras.pipelines.text.graph.text_batches import without_autograph
 
 # Maximum number of batches whose sequences are sorted by length together; also at most a quarter of an epoch, as in
@@ -127,21 +127,18 @@ class _Order:
         num_missing = self.num_batches * self._groups_per_batch - num_groups
         batches = tf.reshape(tf.pad(groups, [[0, num_missing]], constant_values=-1), [self.num_batches, -1])
         if self._shuffle:
-            batches = tf.gather(batches, self._draw_order(epoch, tf.range(self.num_batches), _BATCH_ORDER))
+            batches = tf.gather(batches, draw_order(self._seed, epoch, tf.range(self.num_batches), _BATCH_ORDER))
         return tf.data.Dataset.from_tensor_slices(batches[num_skipped:]).map(self._expand_groups)
 
     def _shuffle_groups(self, epoch: tf.Tensor) -> tf.Tensor:
-        groups = self._draw_order(epoch, tf.range(len(self._group_lengths)), _SEQUENCE_ORDER)
+        order = draw_order(self._seed, epoch, tf.range(len(self._group_lengths)), _SEQUENCE_ORDER)
+        groups = tf.cast(order, tf.int64)
         if not self._sort_by_length:
             return groups
         groups_per_sort = max(1, min(_BATCHES_PER_SORT, self.num_batches // 4)) * self._groups_per_batch
         runs = tf.range(len(self._group_lengths), dtype=tf.int64) // groups_per_sort
         keys = runs * (tf.reduce_max(self._group_lengths) + 1) + tf.gather(self._group_lengths, groups)
         return tf.gather(groups, tf.argsort(keys, stable=True))
-
-    def _draw_order(self, epoch: tf.Tensor, numbers: tf.Tensor, draw: int) -> tf.Tensor:
-        bits = random_bits(make_example_seeds(self._seed, epoch, numbers), draw, 1)
-        return tf.cast(tf.argsort(bits[:, 0]), tf.int64)
 
     def _expand_groups(self, groups: tf.Tensor) -> tf.Tensor:
         if not self._fill_batches:

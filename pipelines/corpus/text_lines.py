@@ -45,7 +45,9 @@ def open_bytes(
     """
     if path is None and sys.stdin is None:
         raise InputError("standard input is closed; expected text there: pipe it in, or name a file")
-    with contextlib.nullcontext(sys.stdin.buffer) if path is None else _open_file(path) as file:
+    if path is not None:
+        check_text_file(path)
+    with contextlib.nullcontext(sys.stdin.buffer) if path is None else open(path, "rb", buffering=0) as file:
         compressed = io.BufferedReader(_CountedBytes(file, on_read or (lambda num_bytes: None)), _BUFFER_BYTES)
         if compressed.peek(2)[:2] != _GZIP_MAGIC:
             if name.lower().endswith(".gz"):
@@ -135,11 +137,6 @@ def _find_split(line: bytes) -> int:
         if line[place] & 0xC0 != 0x80:
             return place
     return len(line)
-
-
-def _open_file(path: pathlib.Path) -> BinaryIO:
-    check_text_file(path)
-    return open(path, "rb", buffering=0)
 
 
 def _check_not_utf16(file: io.BufferedReader, name: object) -> None:

@@ -103,11 +103,10 @@ def count_words(
     """
     blocks = _make_blocks(sentences)
     first = list(itertools.islice(blocks, 2))
-    blocks = itertools.chain(first, blocks)
     splitting = Splitting(lowercase, strip_accents, tokenize_chinese_chars, tuple(special_tokens))
     if len(first) < 2:
         num_workers = 1
-    keyed_blocks = ((None, block) for block in blocks)
+    keyed_blocks = ((None, block) for block in itertools.chain(first, blocks))
     results = map_in_order(keyed_blocks, _make_counter, (splitting,), num_workers=num_workers, task="counts words")
     counted = (block_counts for _, block_counts in results)
     return dataclasses.replace(_add_up(counted, max_words), num_workers=num_workers)

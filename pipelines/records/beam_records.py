@@ -22,7 +22,7 @@ from bert_keras.pipelines.records.documents import DocumentText, FileText
 from bert_keras.pipelines.records.manifest import make_manifest
 from bert_keras.pipelines.records.records_folder import PartialFolder
 from bert_keras.pipelines.records.settings import RecordSettings
-from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
+from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.text.tokenizer import BertTokenizer

@@ -20,8 +20,8 @@ from bert_keras.pipelines.records.manifest import COUNTS, QUALITY_COUNTS
 from bert_keras.pipelines.records.record import Record, serialize_records
 from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.records.tokenized_documents import KnownCharacters, TokenizedText, tokenize_block
-from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
 
 _GENERATE_PAIRS = {"nsp": generate_next_sentence_pairs, "sop": generate_sentence_order_pairs}
 _SHUFFLE_KEY = 1  # separates the order of packed sequences from everything else drawn for a block

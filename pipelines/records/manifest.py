@@ -14,7 +14,7 @@ from bert_keras.pipelines.corpus.data_quality import compute_share, compute_unre
 from bert_keras.pipelines.records.blocks import SPLITS
 from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.records.tokenized_documents import make_normalizer
-from bert_keras.pipelines.records.tokenizer_spec import IDENTITY, TokenizerSpec
+from bert_keras.pipelines.text.tokenizer_spec import IDENTITY, TokenizerSpec
 
 FORMAT = "bert_keras.pretraining_records"
 FORMAT_VERSION = 3

@@ -31,7 +31,8 @@ from bert_keras.pipelines.records.blocks import Block, Shard, plan_blocks
 from bert_keras.pipelines.records.documents import DocumentText, FileText
 from bert_keras.pipelines.records.manifest import COUNTS, FORMAT_VERSION, MANIFEST, QUALITY_COUNTS, make_manifest
 from bert_keras.pipelines.records.settings import RecordSettings
-from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
+from bert_keras.pipelines.text.portable_tokenizer import write_settings
+from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
 from bert_keras.publishing import check_writable_folder, get_companion_folder, publish_folder
 from bert_keras.staging import lock_folder
 
@@ -135,7 +136,7 @@ def publish_records(
     with publish_folder(out, "make-records", overwrite=overwrite) as staging:
         for shard in manifest["shards"]:
             _link(partial / shard["name"], staging / shard["name"])
-        tokenizer.save(staging)
+        write_settings(staging, tokenizer)
         write_json(staging / MANIFEST, manifest)
     shutil.rmtree(partial, ignore_errors=True)
 

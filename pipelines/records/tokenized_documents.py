@@ -12,8 +12,8 @@ import numpy as np
 from tokenizers import normalizers
 
 from bert_keras.pipelines.records.blocks import SPLITS, Block, is_held_out
-from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
 from bert_keras.pipelines.text.text_rules import TextRules
+from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
 from bert_keras.pipelines.text.vocabulary import TokenSplitter
 
 _PART_BYTES = 1 << 20  # counted at once: 2.4 ns per byte, of 180 ns per byte for everything else; 25 MB of memory

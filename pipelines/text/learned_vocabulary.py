@@ -145,7 +145,7 @@ def learn_vocabulary(
         num_forgotten=words.num_forgotten,
         num_workers=words.num_workers,
         statistics=statistics,
-        warnings=find_vocabulary_warnings(statistics),
+        warnings=list(find_vocabulary_warnings(statistics)),
     )
 
 

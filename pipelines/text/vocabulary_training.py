@@ -156,8 +156,8 @@ def train_vocabulary(
     *,
     size: int,
     min_frequency: int = 2,
+    alphabet: Sequence[str],
     leading: Sequence[str] = SPECIAL_TOKENS,
-    alphabet: Sequence[str] | None = None,
     tokenize_chinese_chars: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[str]:
@@ -170,8 +170,8 @@ def train_vocabulary(
         words: the counts of `count_words`.
         size: the maximum number of tokens.
         min_frequency: the number of occurrences that a pair of tokens needs to be merged.
+        alphabet: the characters of the vocabulary, sorted, from `choose_alphabet`.
         leading: the first tokens of the vocabulary, from `make_leading_tokens`.
-        alphabet: the characters of the vocabulary, sorted. None: those of `choose_alphabet`.
         tokenize_chinese_chars: whether each Chinese character is a word, so that it never continues one.
         progress: called with the number of words that the trainer has received, counting each occurrence, and the
             number of all words.
@@ -184,10 +184,6 @@ def train_vocabulary(
     """
     if not words:
         raise InputError("there is no text to learn a vocabulary from: name files with words")
-    if alphabet is None:
-        alphabet = choose_alphabet(
-            words, size=size, leading=leading, tokenize_chinese_chars=tokenize_chinese_chars
-        ).characters
     continuing = [f"##{character}" for character in alphabet if can_continue_word(character, tokenize_chinese_chars)]
     first_tokens = list(dict.fromkeys([*leading, *alphabet, *continuing]))
     if len(first_tokens) > size:

@@ -98,26 +98,20 @@ class Rewriter:
         word = f"[0-9A-Za-z]{{0,{rules.max_input_chars_per_word}}}"
         self._plain_pattern = rf"({word}[\t\n\r -/:-@\[-`{{-~])*{word}"
 
-    def rewrite(self, texts: tf.Tensor, *, keep_special_tokens: bool) -> tf.Tensor:
-        """Rewrite `(B,)` strings; each special token that is not split becomes one character.
-
-        Args:
-            texts: `(B,)` strings.
-            keep_special_tokens: whether no special token is split, or only the tokens `never_split` are not.
-        """
-        return self._rewrite(texts, keep_special_tokens, with_sources=False)[0]
-
-    def rewrite_with_sources(self, texts: tf.Tensor, *, keep_special_tokens: bool) -> tuple[tf.Tensor, Sources]:
-        """Rewrite `(B,)` strings, and return the map to the original texts."""
-        return self._rewrite(texts, keep_special_tokens, with_sources=True)
-
     def unsplit_tokens(self, keep_special_tokens: bool) -> tuple[str, ...]:
         """Return the special tokens that are not split."""
         return self._special_tokens if keep_special_tokens else self._never_split
 
-    def _rewrite(
+    def rewrite(
         self, texts: tf.Tensor, keep_special_tokens: bool, *, with_sources: bool
     ) -> tuple[tf.Tensor, Sources | tuple]:
+        """Rewrite texts; each special token that is not split becomes one character.
+
+        Args:
+            texts: `(B,)` strings.
+            keep_special_tokens: whether no special token is split, or only the tokens `never_split` are not.
+            with_sources: whether to return the map to the original texts; otherwise it is empty.
+        """
         is_plain = tf.strings.regex_full_match(texts, self._plain_pattern)
         unsplit = self.unsplit_tokens(keep_special_tokens)
         if special_pattern := self._special_patterns[unsplit]:
