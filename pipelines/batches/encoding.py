@@ -284,11 +284,7 @@ def choose_token_ranges(
 
     Args:
         lengths: for each column of texts, their lengths in tokens, `(B,)` integers.
-        max_sequence_length: maximum length in tokens, including special tokens.
-        window_overlap: number of tokens that consecutive windows of a long text share; of a pair, the second text is
-            cut into windows. None: long texts are truncated, of a pair the longer one first, as in `pack`.
-        max_first_length: with windows of a pair, the maximum length of the first text. A first text that leaves no
-            room for new tokens of the second is truncated to half of the sequence, or less for a large overlap.
+        max_sequence_length, window_overlap, max_first_length: see `encode`.
         library: computes with the lengths.
 
     Raises:

@@ -160,24 +160,19 @@ class _Preparation:
         )
         seeds = make_example_seeds(self.seed, epoch if self.fixed_epoch is None else self.fixed_epoch, numbers)
         features, labels = mask_tokens(features, self.tokens, seeds=seeds, **self.mask_settings)
+        is_packed = self.max_examples is not None
         if self.has_sentence_labels:
             labels |= pad_sentence_labels(records, max_examples=max_examples)
-        if self.max_examples is None:
-            features, labels = _drop_packing(features, labels)
-        elif not self.has_sentence_labels:
+            if not is_packed:  # one example, so the labels become `(B,)`
+                labels["next_sentence_labels"] = labels["next_sentence_labels"][:, 0]
+                del labels["next_sentence_weights"]
+        if not is_packed:
+            del features["pack_ids"]
+        if not (is_packed and self.has_sentence_labels):
             del features["pack_starts"]
         return tf.nest.map_structure(
             lambda tensor: tf.ensure_shape(tensor, [self.batch_size, *tensor.shape[1:]]), (features, labels)
         )
-
-
-def _drop_packing(features: dict, labels: dict) -> tuple[dict, dict]:
-    """Remove what only packed sequences need; the sentence labels of single examples become `(B,)`."""
-    features = {name: value for name, value in features.items() if name not in ("pack_ids", "pack_starts")}
-    labels = {name: value for name, value in labels.items() if name != "next_sentence_weights"}
-    if "next_sentence_labels" in labels:
-        labels["next_sentence_labels"] = labels["next_sentence_labels"][:, 0]
-    return features, labels
 
 
 def _make_epoch_reader(

@@ -1,6 +1,6 @@
 """Lines of UTF-8 text files, plain, gzip or standard input, read strictly and with bounded memory.
 
-An error names the file and the line.
+An error names the file and the line. Lines of JSON are parsed here too.
 """
 
 import codecs
@@ -8,21 +8,22 @@ import contextlib
 import gzip
 import io
 import itertools
+import json
 import os
 import pathlib
 import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
+from bert_keras.checks import format_names, quote
 from bert_keras.errors import InputError
 
 STANDARD_INPUT = "-"
 NOT_TEXT = re.compile("[\0\ud800-\udfff]")  # valid in JSON and in Python strings, invalid in UTF-8 text files
 MAX_LINE_BYTES = 64 * 2**20  # of a line held in memory: a thousand times the longest Wikipedia article
 MAX_DOCUMENT_BYTES = 2**30  # of a file that is one JSON value; SQuAD 2.0 has 42 MB
-
 _BUFFER_BYTES = 1 << 18
 _MAX_PART_BYTES = 1 << 20  # text8, 100 MB in one line, is read in parts of this size
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -260,6 +261,15 @@ def decode_line(line: bytes, name: object, number: int) -> str:
         ) from None
 
 
+def _decode_lines(file: BinaryIO, name: str) -> Iterator[Line]:
+    for number, line in read_whole_lines(file, name):
+        try:
+            yield Line(number, decode_line(line, name, number), None)
+        except InputError as error:
+            # without NUL bytes, because the csv module of Python 3.10 rejects them with an error of its own
+            yield Line(number, line.replace(b"\0", b"").decode("utf-8", "replace"), error)
+
+
 def limit_characters(lines: Iterable[Line], name: str, what: str) -> Iterator[Line]:
     """Yield the lines of one example, which is held in memory as a whole.
 
@@ -289,10 +299,55 @@ def name_source(source: str | os.PathLike) -> tuple[pathlib.Path | None, str]:
     return pathlib.Path(source), str(pathlib.Path(source))
 
 
-def _decode_lines(file: BinaryIO, name: str) -> Iterator[Line]:
-    for number, line in read_whole_lines(file, name):
-        try:
-            yield Line(number, decode_line(line, name, number), None)
-        except InputError as error:
-            # without NUL bytes, because the csv module of Python 3.10 rejects them with an error of its own
-            yield Line(number, line.replace(b"\0", b"").decode("utf-8", "replace"), error)
+def parse_json(line: str, place: object, **parsing: Any) -> object:
+    """Parse a line of JSON; a value other than an object is returned too, for the caller to report.
+
+    Args:
+        line: the line.
+        place: the file and the line number, which start the error message.
+        **parsing: arguments of `json.loads`.
+
+    Raises:
+        InputError: the line is not JSON.
+    """
+    try:
+        return json.loads(line, **parsing)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{place}: not JSON ({error}); expected one JSON object per line: correct the line") from None
+
+
+def parse_json_object(line: str, place: object) -> dict:
+    """Parse a line that must be a JSON object.
+
+    Raises:
+        InputError: the line is not JSON, or another JSON value.
+    """
+    value = parse_json(line, place)
+    if not isinstance(value, dict):
+        raise InputError(f"{place}: the line is the JSON value {quote(value)}; expected an object: correct the line")
+    return value
+
+
+def read_record_text(line: str, field: str, place: str) -> str:
+    """Return the text in a field of a JSON line; `place` (file and line number) starts the error messages.
+
+    Raises:
+        InputError: the line is not a JSON object, or its field is missing or not a valid text.
+    """
+    values = parse_json_object(line, place)
+    if field not in values:
+        raise InputError(
+            f"{place}: there is no field {quote(field)}; the fields are {format_names(values, most=10) or 'none'}: "
+            "name the field with the text"
+        )
+    text = values[field]
+    if not isinstance(text, str):
+        raise InputError(f"{place}: the field {quote(field)} is {quote(text)}; expected a string: name another field")
+    check_characters(text, f"the field {quote(field)}", place)
+    return text
+
+
+def check_characters(text: str, what: str, place: object) -> None:
+    """Raise `InputError` if a string has NUL or half a surrogate pair; messages name `place` and `what` it is."""
+    if bad := NOT_TEXT.search(text):
+        raise InputError(f"{place}: {what} has \\u{ord(bad[0]):04x}, which is not valid in text: remove it")

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from bert_keras.checks import format_count, quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.json_lines import parse_json_object
-from bert_keras.pipelines.corpus.text_lines import open_lines
+from bert_keras.pipelines.corpus.text_lines import open_lines, parse_json_object
 from bert_keras.pipelines.readers.bad_examples import BadExamples, collect_bad
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.json_examples import check_is_object, check_text, read_json_document

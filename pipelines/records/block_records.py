@@ -8,7 +8,7 @@ import numpy as np
 import sentencex
 import tensorflow as tf
 
-from bert_keras.pipelines.records.blocks import Block, Shard
+from bert_keras.pipelines.records.documents import Block, Shard
 from bert_keras.pipelines.records.examples import (
     Pair,
     generate_full_sentences,
@@ -40,6 +40,9 @@ class BlockWorker:
     def __init__(self, settings: RecordSettings, tokenizer: TokenizerSpec, sentences: str):
         self._settings, self._tokenizer = settings, _make_tokenizer(tokenizer)
         self._known_characters = KnownCharacters(tokenizer)
+        self._cls, self._sep = (
+            np.array([index], np.int32) for index in (self._tokenizer.cls_id, self._tokenizer.sep_id)
+        )
         self._split_sentences = split_running_text if sentences == "split" else None
 
     def make_shards(self, block: Block) -> dict[str, Shard]:
@@ -74,17 +77,15 @@ class BlockWorker:
 
     def _generate_sentences(self, text: TokenizedText, duplicate: int) -> Iterator[Record]:
         """Yield sequences of full sentences, the same for every duplicate: only their masks will differ."""
-        cls, sep = self._special_arrays()
         for ids in generate_full_sentences(
             text,
             max_sequence_length=self._settings.max_sequence_length,
             sep_id=self._tokenizer.sep_id,
             keep_documents_apart=self._settings.keep_documents_apart,
         ):
-            yield Record(np.concatenate((cls, ids, sep)), ((len(ids) + 2, 0),))
+            yield Record(np.concatenate((self._cls, ids, self._sep)), ((len(ids) + 2, 0),))
 
     def _generate_pairs(self, text: TokenizedText, duplicate: int) -> Iterator[Record]:
-        cls, sep = self._special_arrays()
         generate: Callable[..., Iterator[Pair]] = _GENERATE_PAIRS[self._settings.sentence_objective]
         for a, b, c, d, label in generate(
             text,
@@ -93,11 +94,8 @@ class BlockWorker:
             short_sequence_rate=self._settings.short_sequence_rate,
             duplicate=duplicate,
         ):
-            ids = np.concatenate((cls, text.ids[a:b], sep, text.ids[c:d], sep))
+            ids = np.concatenate((self._cls, text.ids[a:b], self._sep, text.ids[c:d], self._sep))
             yield Record(ids, ((b - a + 2, d - c + 1),), (label,))
-
-    def _special_arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        return tuple(np.array([token_id], np.int32) for token_id in (self._tokenizer.cls_id, self._tokenizer.sep_id))
 
     def _pack(self, examples: list[Record], rng: np.random.Generator) -> list[Record]:
         """Pack examples into sequences, in random order."""

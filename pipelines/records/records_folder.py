@@ -27,8 +27,7 @@ from bert_keras.files import check_digest, read_json, write_json
 from bert_keras.pipelines.corpus.data_quality import find_records_warnings
 from bert_keras.pipelines.process_pool import map_in_order
 from bert_keras.pipelines.quiet_import import import_tensorflow_quietly
-from bert_keras.pipelines.records.blocks import Block, Shard, plan_blocks
-from bert_keras.pipelines.records.documents import DocumentText, FileText
+from bert_keras.pipelines.records.documents import Block, DocumentText, FileText, Shard, plan_blocks
 from bert_keras.pipelines.records.manifest import COUNTS, FORMAT_VERSION, MANIFEST, QUALITY_COUNTS, make_manifest
 from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.text.portable_tokenizer import write_settings

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 from tokenizers import normalizers
 
-from bert_keras.pipelines.records.blocks import SPLITS, Block, is_held_out
+from bert_keras.pipelines.records.documents import SPLITS, Block, is_held_out
 from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
 from bert_keras.pipelines.text.vocabulary import TokenSplitter
@@ -171,7 +171,9 @@ def tokenize_block(
     ]
     pools = zip(SPLITS, block.pools, strict=True)
     plan += [(f"{split} pool", -1, 0, pool.split(b"\n")) for split, pool in pools if pool]
-    sentences = [_split_passages(passages, split_sentences) for *_, passages in plan]
+    sentences = [passages for *_, passages in plan]
+    if split_sentences is not None:
+        sentences = [[*itertools.chain(*(split_sentences(one.decode()) for one in passages))] for passages in sentences]
     ragged = tokenize([sentence for document in sentences for sentence in document])
     lengths = ragged.row_lengths().numpy()
     has_tokens = lengths > 0
@@ -206,9 +208,3 @@ def _choose_others(groups: dict[str, list[Document]], split: str) -> list[Docume
     if groups[f"{split} pool"] or split == "train":
         return groups[f"{split} pool"]
     return groups["train"] or groups["train pool"]
-
-
-def _split_passages(passages: list[bytes], split_sentences: Callable[[str], list[str]] | None) -> list[bytes | str]:
-    if split_sentences is None:
-        return passages
-    return [sentence for passage in passages for sentence in split_sentences(passage.decode())]

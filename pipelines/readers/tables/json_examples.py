@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.json_lines import check_characters, parse_json
-from bert_keras.pipelines.corpus.text_lines import Line, read_document
+from bert_keras.pipelines.corpus.text_lines import Line, check_characters, parse_json, read_document
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.raw_examples import (
     ListedExamples,

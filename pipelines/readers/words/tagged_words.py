@@ -130,7 +130,13 @@ def stream_tagged_words(
         if format == "json":
             source = read_json_array(source, as_strings=False, spell=spell)
     if isinstance(source, ListedExamples):
-        yield from _parse_listed_sentences(source, WordFile(source.name, *columns))
+        file = WordFile(source.name, *columns)
+        for index, record in enumerate(source.objects):
+            place = describe_place(source, index)
+            try:
+                yield ReadSentence(index, parse_sentence(check_is_object(record, place), file, place, index), None)
+            except InputError as error:
+                yield ReadSentence(index, None, error)
         return
     split, make_reader = _READERS[format]
     is_empty = True
@@ -143,15 +149,6 @@ def stream_tagged_words(
                 yield found
     if is_empty:
         raise InputError(f"{name} has no sentences; expected at least one: name another file")
-
-
-def _parse_listed_sentences(examples: ListedExamples, file: WordFile) -> Iterator[ReadSentence]:
-    for index, record in enumerate(examples.objects):
-        place = describe_place(examples, index)
-        try:
-            yield ReadSentence(index, parse_sentence(check_is_object(record, place), file, place, index), None)
-        except InputError as error:
-            yield ReadSentence(index, None, error)
 
 
 def _parse_part(part: list[Line], parse: Callable[[NumberedLines], TaggedSentence | None]) -> ReadSentence:

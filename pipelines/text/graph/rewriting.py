@@ -124,7 +124,7 @@ class Rewriter:
             if not with_sources:
                 return folded, ()
             nothing = tf.zeros([0], tf.int32)
-            return folded, Sources(_make_missing_indices(texts), Writing(*[nothing] * 4), nothing, nothing)
+            return folded, Sources(tf.fill(tf.shape(texts), -1), Writing(*[nothing] * 4), nothing, nothing)
 
         def rewrite_others():
             others = tf.where(~is_plain)[:, 0]
@@ -163,7 +163,7 @@ class Rewriter:
             tf.size(selected) + tf.range(tf.size(complex_texts)),
         )
         sources = Sources(
-            indices=tf.tensor_scatter_nd_update(_make_missing_indices(texts), selected[:, tf.newaxis], indices),
+            indices=tf.tensor_scatter_nd_update(tf.fill(tf.shape(texts), -1), selected[:, tf.newaxis], indices),
             writing=writing,
             original_text_starts=tf.concat(
                 [original_text_starts, tf.gather(original_text_starts, complex_texts)], axis=0
@@ -222,10 +222,6 @@ def _make_plain_pattern(tokens: Iterable[str], escape: Callable[[str], str]) -> 
 def _escape_normalized(text: str) -> str:
     """Return the pattern of a normalized token in folded text, where a space is any white space of plain text."""
     return "".join(r"[\t\n\r ]" if character == " " else re.escape(character) for character in text)
-
-
-def _make_missing_indices(texts: tf.Tensor) -> tf.Tensor:
-    return tf.fill(tf.shape(texts), -1)
 
 
 def map_to_original(

@@ -21,7 +21,7 @@ from bert_keras.pipelines.records import (
     records_folder,
 )
 from bert_keras.pipelines.records import write_records as write
-from bert_keras.pipelines.records.blocks import is_held_out
+from bert_keras.pipelines.records.documents import is_held_out
 from bert_keras.pipelines.records.manifest import QUALITY_COUNTS
 from bert_keras.pipelines.text.portable_tokenizer import write_settings
 from bert_keras.pipelines.text.tokenizer import BertTokenizer

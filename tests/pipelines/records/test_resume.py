@@ -211,7 +211,7 @@ def test_unwritable_path_is_rejected(text, tiny_tokenizer, tmp_path):
 SCRIPT = """
 import sys, time
 from bert_keras.pipelines.records import TokenizerSpec, records_folder, write_records
-from bert_keras.pipelines.records.blocks import Shard
+from bert_keras.pipelines.records.documents import Shard
 from bert_keras.pipelines.records.manifest import COUNTS, QUALITY_COUNTS
 
 def make_reverser(settings, tokenizer, sentences, *, num_threads=None):
