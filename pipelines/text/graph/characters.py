@@ -55,7 +55,6 @@ class CharacterTable:
         codes: `(different blocks, 256)` int32.
         sequence_starts: `(sequences + 1,)` int32, the start of each sequence in `sequence_codes`.
         sequence_codes: `(codes of all sequences,)` int32.
-        unknown: the code of a letter that is in no token.
         final_sigma: the code of a final sigma.
         special: the code of each of `special_tokens`, which are single-character words.
 
@@ -66,7 +65,6 @@ class CharacterTable:
     def __init__(self, rules: TextRules, tokens: Sequence[str], special_tokens: Sequence[str]):
         single_words = rules.single_words()
         self._stand_ins = _choose_stand_ins(tokens, single_words, len(special_tokens))
-        self.unknown = _UNKNOWN
         self.special = [_UNKNOWN_WORD + 1 + index for index in range(len(special_tokens))]
         self.final_sigma = _make_code(_FINAL_SIGMA, single_words, self._stand_ins)
         self.blocks, self.codes, self.sequence_starts, self.sequence_codes = _make_arrays(
@@ -225,7 +223,7 @@ class CharacterRules:
         added_codes: Mapping[tuple[int, ...], int],
     ):
         self._max_word_length = max_word_length
-        self._unknown, self._final_sigma = table.unknown, table.final_sigma
+        self._final_sigma = table.final_sigma
         self._special_codes = dict(zip(special_tokens, table.special, strict=False))
         self._added_tokens = WholeTokens(added_codes.items()) if added_codes else None
         with tf.init_scope():  # constants outside of the graph, if the tokenizer is created in a traced function
@@ -270,7 +268,7 @@ class CharacterRules:
         starts, ends = bounds[:-1] + 1, bounds[1:]
         lengths = ends - starts if places is None else tf.gather(places, ends) - tf.gather(places, starts)
         starts = tf.boolean_mask(starts, lengths > self._max_word_length)
-        return tf.cond(tf.size(starts) > 0, lambda: _update(codes, starts, self._unknown), lambda: codes)
+        return tf.cond(tf.size(starts) > 0, lambda: _update(codes, starts, _UNKNOWN), lambda: codes)
 
     def _replace_final_sigmas(self, characters: Characters) -> Characters:
         """Replace each capital sigma at the end of a word by a final one, by Unicode's rule Final_Sigma."""
