@@ -23,8 +23,8 @@ import tensorflow_text as tf_text
 import tokenizers
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
+from bert_keras.pipelines.text.text_rules import UNICODE_VERSION, unicode_table
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.pipelines.text.unicode_table import UNICODE_VERSION, unicode_table
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, read_vocabulary
 
 FRAMES = ("{}", "a{}b", "\u4e2d{}\u6587", "e\u0301{}x")  # alone, between letters, between Chinese, after a mark

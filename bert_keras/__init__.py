@@ -13,7 +13,7 @@ _PUBLIC_NAMES = {
     "BertConfig": "bert_keras.config",
     "InputError": "bert_keras.errors",
     "BertTokenizer": "bert_keras.pipelines.text.tokenizer",
-    "learn_vocabulary": "bert_keras.pipelines.text.learning.learned_vocabulary",
+    "learn_vocabulary": "bert_keras.pipelines.text.learned_vocabulary",
     "make_records": "bert_keras.pipelines.records.making_records",
     "pack": "bert_keras.pipelines.batches.packing",
     "BertEncoder": "bert_keras.modeling",

@@ -27,8 +27,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from bert_keras.pipelines.text.text_rules import TextRules
-from bert_keras.pipelines.text.unicode_table import UNICODE_VERSION, UnicodeTable, unicode_table
+from bert_keras.pipelines.text.text_rules import UNICODE_VERSION, TextRules, UnicodeTable, unicode_table
 
 EXAMPLES = pathlib.Path(__file__).parent
 HANGUL = range(0xAC00, 0xD7A4)

@@ -9,8 +9,8 @@ from bert_keras.checkpoints.keras_files.preset_checks import is_preset
 from bert_keras.checks import quote
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
-from bert_keras.pipelines.records.make_records_command import build_remake_command
 from bert_keras.pipelines.records.manifest import read_manifest
+from bert_keras.pipelines.records.settings import build_remake_command
 from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.pipelines.text.tokenizer_folder import VOCABULARY, TokenizerFolder
 

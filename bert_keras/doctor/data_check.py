@@ -10,8 +10,8 @@ from bert_keras.errors import InputError
 from bert_keras.files import check_digest
 from bert_keras.pipelines.corpus.data_quality import find_records_warnings
 from bert_keras.pipelines.records.manifest import list_tokenizer_differences, read_manifest
-from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
 from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder
+from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
 from bert_keras.pipelines.text.vocabulary_settings import get_settings_path, read_vocabulary_and_settings
 
 _HEADER_BYTES, _FOOTER_BYTES = 12, 4  # of a record in a TFRecord file: its length and two checksums
@@ -161,8 +161,8 @@ def _find_kind(path: pathlib.Path) -> str:
 
 def _is_squad(path: pathlib.Path) -> bool:
     """Whether a file is one JSON object with the field "data", as in SQuAD, instead of a list of objects."""
-    from bert_keras.pipelines.readers.file_formats import get_file_ending
-    from bert_keras.pipelines.readers.json_values import read_json_document
+    from bert_keras.pipelines.readers.tables.json_examples import read_json_document
+    from bert_keras.pipelines.readers.tables.raw_examples import get_file_ending
 
     if get_file_ending(path) != ".json":
         return False

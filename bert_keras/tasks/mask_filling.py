@@ -10,7 +10,7 @@ from keras import ops
 from bert_keras.checkpoints.checkpoint import check_finite_outputs
 from bert_keras.checkpoints.tokenizer_match import check_tokenizer_size
 from bert_keras.modeling.masked_lm import MaskedLMModel
-from bert_keras.pipelines.text.text_array import as_text_array
+from bert_keras.pipelines.text.token_arrays import as_text_array
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.mask_checks import check_has_masked_lm, check_top_k
 from bert_keras.tasks.mask_filling_task import MaskFilling

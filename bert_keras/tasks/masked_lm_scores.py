@@ -14,8 +14,8 @@ from bert_keras.checkpoints.tokenizer_match import check_tokenizer_size
 from bert_keras.errors import InputError
 from bert_keras.modeling.losses import cross_entropy, is_top
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
-from bert_keras.pipelines.text.autograph import without_autograph
-from bert_keras.pipelines.text.text_array import as_text_array
+from bert_keras.pipelines.text.graph.text_batches import without_autograph
+from bert_keras.pipelines.text.token_arrays import as_text_array
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.mask_checks import check_records
 from bert_keras.tasks.mask_filling import get_masked_lm

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.batches.batch_share import BatchShare
+from bert_keras.pipelines.batches.epochs import BatchShare
 from bert_keras.processor import Processor, read_processor
 from bert_keras.training.config.tables import STRATEGIES
 from bert_keras.training.config.tf_config import check_tf_config

@@ -3,7 +3,8 @@
 Fine-tuning reads the same texts in every epoch and needs their lengths in advance, so all sequences stay in memory
 without padding: 8 bytes per token, and 16 more with offsets.
 
-This module does not import TensorFlow: `encode` needs only what the tokenizer needs.
+`choose_token_ranges` chooses the tokens of each sequence, here with NumPy and in exported graphs with TensorFlow. It
+uses only arithmetic and the few functions of an `ArrayLibrary`. This module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -11,23 +12,27 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from bert_keras.checks import check_integer, describe_integer, is_integer, quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.batches.windows import TokenRanges, choose_token_ranges
 from bert_keras.pipelines.text.token_arrays import TokenArrays
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     from bert_keras.pipelines.text.portable_tokenizer import PortableTokenizer
     from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
+    Array = np.ndarray | tf.Tensor
     Tokenizer = BertTokenizer | PortableTokenizer
 
 _CLS_INDEX, _SEP_INDEX = -1, -2  # special tokens among the indices of tokens
 _OFFSETS = ("starts", "ends", "word_starts", "word_ends")
 _TOKEN_COLUMNS = ("token_ids", "text_positions", *_OFFSETS)
+TRUNCATIONS = ("longest_first", "only_first", "only_second")  # Hugging Face's names
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -240,3 +245,127 @@ def _find_bounds(positions: np.ndarray, indices: np.ndarray, num_sequences: int)
     np.minimum.at(firsts, indices, positions)
     np.maximum.at(lasts, indices, positions)
     return firsts, lasts
+
+
+class ArrayLibrary(Protocol):
+    """The functions of NumPy that are used here; `np` is one, and `packing.TENSORS` another."""
+
+    arange: Any
+    cumsum: Any
+    maximum: Any
+    minimum: Any
+    repeat: Any
+    size: Any
+    take: Any
+    where: Any
+
+
+class TokenRanges(NamedTuple):
+    """The ranges of tokens that make N sequences of one text or a pair of texts each.
+
+    Attributes:
+        examples: `(N,)` integers, the index of the text, or of the pair of texts, of each sequence.
+        columns: for the first texts, and for the second texts of pairs, the start and end in tokens, `(N,)` integers.
+    """
+
+    examples: Array
+    columns: list[tuple[Array, Array]]
+
+
+def choose_token_ranges(
+    lengths: Sequence[Array],
+    *,
+    max_sequence_length: int,
+    window_overlap: int | None = None,
+    max_first_length: int | None = None,
+    library: ArrayLibrary = np,
+) -> TokenRanges:
+    """Choose the ranges of tokens of each sequence.
+
+    Args:
+        lengths: for each column of texts, their lengths in tokens, `(B,)` integers.
+        max_sequence_length, window_overlap, max_first_length: see `encode`.
+        library: computes with the lengths.
+
+    Raises:
+        InputError: the lengths leave no room for tokens.
+    """
+    check_lengths(max_sequence_length, num_texts=len(lengths))
+    budget = max_sequence_length - 1 - len(lengths)
+    if window_overlap is None:
+        second = lengths[1] if len(lengths) == 2 else None
+        ends = truncate_lengths(lengths[0], second, budget, "longest_first", library=library)
+        columns = [(0 * end, end) for end in ends[: len(lengths)]]
+        return TokenRanges(library.arange(library.size(lengths[0])), columns)
+    if check_integer("window_overlap", window_overlap, 0) >= budget:
+        raise InputError(
+            f"window_overlap is {window_overlap}, and a window holds {budget} tokens; expected fewer, so that each "
+            "window has new tokens: lower window_overlap, or raise max_sequence_length"
+        )
+    if max_first_length is not None:
+        check_integer("max_first_length", max_first_length)
+    return _cut_into_windows(lengths, budget, window_overlap, max_first_length, library)
+
+
+def truncate_lengths(
+    first: Array, second: Array | None, budget: int, truncation: str, *, library: ArrayLibrary = np
+) -> tuple[Array, Array]:
+    """Return the truncated length of each text. The two of a pair sum to at most `budget`.
+
+    Args:
+        first, second: integers of one shape, the length of each text in tokens; `second` is None for single texts.
+        budget: maximum number of tokens without special tokens.
+        truncation: one of `TRUNCATIONS`.
+        library: computes with the lengths.
+
+    Returns:
+        The lengths of the first texts and of the second texts, which are 0 for single texts.
+    """
+    if second is None:
+        return library.minimum(first, budget), 0 * first
+    # the number of tokens that B keeps for any length of A; A's unused share of the budget goes to B
+    reserved = {"longest_first": budget // 2, "only_first": budget, "only_second": 0}[truncation]
+    second = library.minimum(second, library.maximum(reserved, budget - first))
+    return library.minimum(first, budget - second), second
+
+
+def check_lengths(max_sequence_length: int, pad_to_length: int | None = None, *, num_texts: int = 1) -> None:
+    """Raise `InputError` unless the lengths have room for the special tokens and one token of each text."""
+    shortest = 1 + 2 * num_texts
+    if not is_integer(max_sequence_length, shortest):
+        raise InputError(
+            f"max_sequence_length is {quote(max_sequence_length)}; expected {describe_integer(shortest)}, for the "
+            "special tokens and one token of each text"
+        )
+    if pad_to_length is not None and check_integer("pad_to_length", pad_to_length) < max_sequence_length:
+        raise InputError(
+            f"pad_to_length is {pad_to_length}, below max_sequence_length {max_sequence_length}; expected at least as "
+            "much, since padding does not truncate: lower max_sequence_length too"
+        )
+
+
+def _cut_into_windows(
+    lengths: Sequence[Array], budget: int, overlap: int, max_first_length: int | None, library: ArrayLibrary
+) -> TokenRanges:
+    last = lengths[-1]  # the texts that are cut into windows
+    first = [_truncate_first(*lengths, budget, overlap, max_first_length, library)] if len(lengths) == 2 else []
+    room = 0 * last + budget - (first[0] if first else 0)
+    steps = library.maximum(room - overlap, 1)  # room is below the overlap only if one window holds the whole text
+    num_windows = 1 + library.maximum(0, -((room - last) // steps))  # rounded up
+    examples = library.repeat(library.arange(library.size(last)), num_windows)
+    first_windows = library.cumsum(num_windows) - num_windows
+    windows = library.arange(library.size(examples)) - library.repeat(first_windows, num_windows)
+    begins = windows * library.take(steps, examples)
+    ends = library.minimum(begins + library.take(room, examples), library.take(last, examples))
+    columns = [(0 * begins, library.take(length, examples)) for length in first]  # repeated in every window
+    return TokenRanges(examples, [*columns, (begins, ends)])
+
+
+def _truncate_first(
+    first: Array, second: Array, budget: int, overlap: int, max_first_length: int | None, library: ArrayLibrary
+) -> Array:
+    """Return the length of each pair's first text that leaves room for windows of the second, `(B,)`."""
+    if max_first_length is not None:
+        first = library.minimum(first, max_first_length)
+    has_no_room = (first + second > budget) & (first + overlap >= budget)
+    return library.where(has_no_room, min(budget // 2, budget - overlap - 1), first)

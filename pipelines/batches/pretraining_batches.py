@@ -1,16 +1,18 @@
-"""Records to `tf.data` batches for pretraining. Masks are drawn while the records are read."""
+"""Records to `tf.data` batches for pretraining: their order, their features, and masks drawn while they are read.
+
+The order is new in each epoch, reproducible from the seed, and can start anywhere.
+"""
 
 import dataclasses
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
 from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
-from bert_keras.pipelines.batches.batch_share import WHOLE_BATCH, BatchShare
-from bert_keras.pipelines.batches.epochs import Epochs
+from bert_keras.pipelines.batches.epochs import WHOLE_BATCH, BatchShare, Epochs
 from bert_keras.pipelines.batches.masking import (
     BERT_REPLACE_RATES,
     MaskingTokens,
@@ -18,14 +20,15 @@ from bert_keras.pipelines.batches.masking import (
     get_default_max_predictions,
     mask_tokens,
 )
-from bert_keras.pipelines.batches.record_features import pad_records, pad_sentence_labels
-from bert_keras.pipelines.batches.record_order import ShardedRecords
-from bert_keras.pipelines.batches.seeds import check_seed, make_example_seeds
+from bert_keras.pipelines.batches.seeds import check_seed, draw_order, make_example_seeds
 from bert_keras.pipelines.records import list_shard_paths, parse_records, read_manifest
-from bert_keras.pipelines.text.autograph import without_autograph
+from bert_keras.pipelines.text.graph.text_batches import without_autograph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 _MASKINGS = ("dynamic", "static")
+_NUM_INTERLEAVED = 8  # shards read in turn, one record of each
+_SHUFFLE_WINDOW = 65_536  # records shuffled together: 15-30 MB of 128 tokens each; three windows are in memory
+_SHARD_ORDER, _RECORD_ORDER = 5, 6  # draws of an example; masking has 0 to 4
 
 
 @without_autograph
@@ -99,7 +102,12 @@ def make_pretraining_batches(
         raise InputError(f"masking is {masking!r}; expected one of {', '.join(_MASKINGS)}")
     check_masking(1 if max_predictions is None else max_predictions, mask_rate, mask_unit, replace_rates)
     manifest = read_manifest(folder, tokenizer=tokenizer, checked_splits=[split] if check_shards else ())
-    length = _check_length(folder, manifest["max_sequence_length"], max_sequence_length)
+    length = manifest["max_sequence_length"]
+    if max_sequence_length not in (None, length):
+        raise InputError(
+            f"{folder} has records of {length} tokens; expected {max_sequence_length}: make records of that length "
+            f"with make-records --max-sequence-length {max_sequence_length}, or set max_sequence_length to {length}"
+        )
     per_element = _count_sequences_per_element(share, batch_size, drop_remainder)
     num_batches = _count_batches(folder, manifest, split, batch_size, drop_remainder)
     batch_order = Epochs(num_batches, epochs, first_batch)
@@ -152,29 +160,23 @@ class _Preparation:
         )
         seeds = make_example_seeds(self.seed, epoch if self.fixed_epoch is None else self.fixed_epoch, numbers)
         features, labels = mask_tokens(features, self.tokens, seeds=seeds, **self.mask_settings)
+        is_packed = self.max_examples is not None
         if self.has_sentence_labels:
             labels |= pad_sentence_labels(records, max_examples=max_examples)
-        if self.max_examples is None:
-            features, labels = _drop_packing(features, labels)
-        elif not self.has_sentence_labels:
+            if not is_packed:  # one example, so the labels become `(B,)`
+                labels["next_sentence_labels"] = labels["next_sentence_labels"][:, 0]
+                del labels["next_sentence_weights"]
+        if not is_packed:
+            del features["pack_ids"]
+        if not (is_packed and self.has_sentence_labels):
             del features["pack_starts"]
-        return tf.nest.map_structure(self._set_batch_size, (features, labels))
-
-    def _set_batch_size(self, tensor: tf.Tensor) -> tf.Tensor:
-        return tf.ensure_shape(tensor, [self.batch_size, *tensor.shape[1:]])
-
-
-def _drop_packing(features: dict, labels: dict) -> tuple[dict, dict]:
-    """Remove what only packed sequences need; the sentence labels of single examples become `(B,)`."""
-    features = {name: value for name, value in features.items() if name not in ("pack_ids", "pack_starts")}
-    labels = {name: value for name, value in labels.items() if name != "next_sentence_weights"}
-    if "next_sentence_labels" in labels:
-        labels["next_sentence_labels"] = labels["next_sentence_labels"][:, 0]
-    return features, labels
+        return tf.nest.map_structure(
+            lambda tensor: tf.ensure_shape(tensor, [self.batch_size, *tensor.shape[1:]]), (features, labels)
+        )
 
 
 def _make_epoch_reader(
-    records: ShardedRecords,
+    records: "ShardedRecords",
     batch_size: int,
     shuffle: bool,
     drop_remainder: bool,
@@ -197,7 +199,7 @@ def _make_epoch_reader(
     return read_epoch
 
 
-def _open_shards(folder: str | os.PathLike, manifest: dict, split: str, seed: int) -> ShardedRecords:
+def _open_shards(folder: str | os.PathLike, manifest: dict, split: str, seed: int) -> "ShardedRecords":
     counts = [shard["num_records"] for shard in manifest["shards"]]
     first_numbers = [0, *itertools.accumulate(counts)][:-1]
     is_in_split = [shard["split"] == split for shard in manifest["shards"]]
@@ -207,15 +209,6 @@ def _open_shards(folder: str | os.PathLike, manifest: dict, split: str, seed: in
         list(itertools.compress(counts, is_in_split)),
         seed,
     )
-
-
-def _check_length(folder: str | os.PathLike, length: int, expected: int | None) -> int:
-    if expected not in (None, length):
-        raise InputError(
-            f"{folder} has records of {length} tokens; expected {expected}: make records of that length with "
-            f"make-records --max-sequence-length {expected}, or set max_sequence_length to {length}"
-        )
-    return length
 
 
 def _count_sequences_per_element(share: BatchShare, batch_size: int, drop_remainder: bool) -> int | None:
@@ -240,3 +233,108 @@ def _count_batches(folder: str | os.PathLike, manifest: dict, split: str, batch_
             "or make records of more text"
         )
     return num_records // batch_size if drop_remainder else -(-num_records // batch_size)
+
+
+class ShardedRecords:
+    """The records of a split, numbered through all shards of the folder.
+
+    Args:
+        paths: the shards of the split.
+        first_numbers: the number of each shard's first record.
+        counts: the number of records in each shard.
+        seed: determines the order of every epoch.
+    """
+
+    def __init__(self, paths: Sequence[str], first_numbers: Sequence[int], counts: Sequence[int], seed: int):
+        self._paths = tf.constant(list(paths), tf.string)
+        self._first_numbers = tf.constant(list(first_numbers), tf.int64)
+        self._counts = tf.constant(list(counts), tf.int64)
+        self._seed = seed
+
+    def in_order(self, skip: tf.Tensor) -> tf.data.Dataset:
+        """Return `(number, serialized record)` of all records after the first `skip`, shard by shard."""
+        return self._read(tf.range(tf.size(self._counts)), 1, skip)
+
+    def shuffled(self, epoch: tf.Tensor, skip: tf.Tensor) -> tf.data.Dataset:
+        """Return batches of any size of `(number, serialized record)`: the order of `epoch` without the first `skip`.
+
+        Shards are read in a random order, several at a time; their records are then shuffled window by window.
+        `Dataset.shuffle` is not used: a global random seed would change its order, and it cannot start in the middle.
+        """
+        shards = tf.range(tf.size(self._counts, tf.int64))
+        order = draw_order(self._seed, epoch, shards, _SHARD_ORDER)
+        first_of_window = skip // _SHUFFLE_WINDOW * _SHUFFLE_WINDOW
+        windows = self._read(order, _NUM_INTERLEAVED, first_of_window).batch(_SHUFFLE_WINDOW)
+
+        def reorder(window: tf.Tensor, records: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+            numbers, serialized = records
+            order = draw_order(self._seed, epoch, numbers, _RECORD_ORDER)
+            order = order[tf.where(window == 0, skip % _SHUFFLE_WINDOW, 0) :]
+            return tf.gather(numbers, order), tf.gather(serialized, order)
+
+        return windows.enumerate().map(reorder).prefetch(1)
+
+    def _read(self, order: tf.Tensor, num_interleaved: int, skip: tf.Tensor) -> tf.data.Dataset:
+        """Return the records of the shards in `order`, `num_interleaved` shards at a time, without the first `skip`.
+
+        Groups of shards that lie entirely in the skipped part are not opened, so at most one group is read in vain.
+        """
+        paths, first_numbers, counts = (tf.gather(x, order) for x in (self._paths, self._first_numbers, self._counts))
+        group_ends = tf.cumsum(counts)[num_interleaved - 1 :: num_interleaved]
+        num_skipped_groups = tf.reduce_sum(tf.cast(group_ends <= skip, tf.int64))
+        num_skipped_records = tf.reduce_max(tf.where(group_ends <= skip, group_ends, 0), axis=0)
+        shards = tf.data.Dataset.from_tensor_slices((paths, first_numbers)).skip(num_skipped_groups * num_interleaved)
+
+        def read_group(paths: tf.Tensor, first_numbers: tf.Tensor) -> tf.data.Dataset:
+            group = tf.data.Dataset.from_tensor_slices((paths, first_numbers))
+            return group.interleave(_read_shard, cycle_length=num_interleaved, block_length=1)
+
+        # the maximum over no group at all is the smallest int64
+        return shards.batch(num_interleaved).flat_map(read_group).skip(skip - tf.maximum(num_skipped_records, 0))
+
+
+def _read_shard(path: tf.Tensor, first_number: tf.Tensor) -> tf.data.Dataset:
+    return tf.data.TFRecordDataset(path).enumerate(first_number)
+
+
+def pad_records(
+    records: dict[str, tf.RaggedTensor], *, max_sequence_length: int, max_examples: int, pad_id: int
+) -> dict[str, tf.Tensor]:
+    """Pad records to sequences, and mark which segment and packed example each position belongs to.
+
+    Args:
+        records: B records from `parse_records`.
+        max_sequence_length: S, at least the length of the longest record.
+        max_examples: K, at least the number of examples of any record.
+        pad_id: id of [PAD].
+
+    Returns:
+        `token_ids`, `segment_ids`, `padding_mask` (1 = real token, 0 = padding) and `pack_ids` (0 = padding),
+        `(B, S)` int32; `pack_starts` `(B, K)` int32.
+    """
+    token_ids = records["token_ids"].to_tensor(pad_id, shape=(None, max_sequence_length))
+    num_records = tf.shape(token_ids)[0]
+    # part 2k is [CLS] A [SEP] of example k, and part 2k + 1 its B [SEP]
+    lengths = tf.reshape(records["lengths"].to_tensor(shape=(None, max_examples, 2)), (-1, 2 * max_examples))
+    ends = tf.cumsum(lengths, axis=1)
+    positions = tf.broadcast_to(tf.range(max_sequence_length), (num_records, max_sequence_length))
+    # side="right" skips empty parts, which end where they start; positions after the last part get 2K, the padding
+    parts = tf.searchsorted(ends, positions, side="right")
+    padding_mask = tf.cast(parts < 2 * max_examples, tf.int32)
+    starts = tf.where(lengths > 0, ends - lengths, 0)[:, ::2]
+    return {
+        "token_ids": token_ids,
+        "segment_ids": parts % 2,
+        "padding_mask": padding_mask,
+        "pack_ids": (parts // 2 + 1) * padding_mask,
+        "pack_starts": starts,
+    }
+
+
+def pad_sentence_labels(records: dict[str, tf.RaggedTensor], *, max_examples: int) -> dict[str, tf.Tensor]:
+    """Return `next_sentence_labels` `(B, K)` int32 and `next_sentence_weights` `(B, K)` float32 of packed examples."""
+    labels = records["sentence_labels"]
+    return {
+        "next_sentence_labels": labels.to_tensor(shape=(None, max_examples)),
+        "next_sentence_weights": tf.sequence_mask(labels.row_lengths(), max_examples, tf.float32),
+    }

@@ -34,7 +34,7 @@ def make_example_seeds(seed: int, epoch: tf.Tensor | int, example_indices: tf.Te
 
 def uniform(seeds: tf.Tensor, draw: int, length: tf.Tensor | int) -> tf.Tensor:
     """Return `(B, length)` float32 in [0, 1). Each has 24 random bits, as many as float32 holds."""
-    return uniform_at(seeds, draw, _all_positions(length))
+    return uniform_at(seeds, draw, tf.range(length)[tf.newaxis])
 
 
 def uniform_at(seeds: tf.Tensor, draw: int, positions: tf.Tensor) -> tf.Tensor:
@@ -43,28 +43,25 @@ def uniform_at(seeds: tf.Tensor, draw: int, positions: tf.Tensor) -> tf.Tensor:
     return tf.cast(bits, tf.float32) * 2.0**-24
 
 
-def random_bits(seeds: tf.Tensor, draw: int, length: tf.Tensor | int) -> tf.Tensor:
-    """Return `(B, length)` int64 of 63 random bits each: a hash of the example's seeds, the draw and the position.
+def draw_order(seed: int, epoch: tf.Tensor, example_indices: tf.Tensor, draw: int) -> tf.Tensor:
+    """Return B examples in the random order of an epoch, as positions in `example_indices`: `(B,)` int32."""
+    bits = random_bits_at(make_example_seeds(seed, epoch, example_indices), draw, tf.constant([[0]]))
+    return tf.argsort(bits[:, 0])
+
+
+def random_bits_at(seeds: tf.Tensor, draw: int, positions: tf.Tensor) -> tf.Tensor:
+    """Return `(B, n)` int64 of 63 random bits each: a hash of the example's seeds, the draw and the position.
 
     Args:
         seeds: `(B, 2)` integers.
         draw: number of the draw; an example's draws are independent of each other.
-        length: number of values per example. The first values do not depend on it.
+        positions: `(B, n)` or `(1, n)` integers from 0.
     """
-    return random_bits_at(seeds, draw, _all_positions(length))
-
-
-def random_bits_at(seeds: tf.Tensor, draw: int, positions: tf.Tensor) -> tf.Tensor:
-    """Return the values of `random_bits` at `positions`, `(B, n)` integers from 0: `(B, n)` int64."""
     seeds = tf.cast(seeds, tf.uint64)  # (B, 2)
     state = _mix(_mix(seeds[:, 0]) ^ seeds[:, 1])
     state = _mix(state ^ tf.constant(draw, tf.uint64))
     counters = tf.cast(positions + 1, tf.uint64) * tf.constant(_GOLDEN_GAMMA, tf.uint64)
     return tf.cast(_shift(_mix(state[:, tf.newaxis] + counters), 1), tf.int64)
-
-
-def _all_positions(length: tf.Tensor | int) -> tf.Tensor:
-    return tf.range(length)[tf.newaxis]
 
 
 def _mix(state: tf.Tensor) -> tf.Tensor:

@@ -1,6 +1,5 @@
 """Encoded sequences to `tf.data` batches for `model.fit`, optionally with sequences of similar length together."""
 
-import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
@@ -9,11 +8,10 @@ import tensorflow as tf
 from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
 from bert_keras.features import IGNORED_LABEL
-from bert_keras.pipelines.batches.batch_share import WHOLE_BATCH, BatchShare
 from bert_keras.pipelines.batches.encoding import EncodedSequences
-from bert_keras.pipelines.batches.epochs import Epochs
-from bert_keras.pipelines.batches.seeds import check_seed, make_example_seeds, random_bits
-from bert_keras.pipelines.text.autograph import without_autograph
+from bert_keras.pipelines.batches.epochs import WHOLE_BATCH, BatchShare, Epochs
+from bert_keras.pipelines.batches.seeds import check_seed, draw_order
+from bert_keras.pipelines.text.graph.text_batches import without_autograph
 
 # Maximum number of batches whose sequences are sorted by length together; also at most a quarter of an epoch, as in
 # transformers' group_by_length: with an epoch of 32 batches sorted as a whole, 40 % of the pairs of sequences in a
@@ -74,7 +72,7 @@ def make_task_batches(
     check_seed(seed)
     _check_sizes(len(sequences), batch_size, group_size, fill_batches, share)
     order = _Order(sequences.lengths, batch_size, group_size, seed, shuffle, sort_by_length, fill_batches)
-    table = SequenceTable.from_sequences(sequences, labels, token_labels, weights, fill_batches)
+    table = _SequenceTable(sequences, labels, token_labels, weights, fill_batches)
     dataset = Epochs(order.num_batches, epochs, first_batch).read(order.read_epoch)
     dataset = dataset.map(table.gather_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     if share != WHOLE_BATCH:
@@ -128,21 +126,18 @@ class _Order:
         num_missing = self.num_batches * self._groups_per_batch - num_groups
         batches = tf.reshape(tf.pad(groups, [[0, num_missing]], constant_values=-1), [self.num_batches, -1])
         if self._shuffle:
-            batches = tf.gather(batches, self._draw_order(epoch, tf.range(self.num_batches), _BATCH_ORDER))
+            batches = tf.gather(batches, draw_order(self._seed, epoch, tf.range(self.num_batches), _BATCH_ORDER))
         return tf.data.Dataset.from_tensor_slices(batches[num_skipped:]).map(self._expand_groups)
 
     def _shuffle_groups(self, epoch: tf.Tensor) -> tf.Tensor:
-        groups = self._draw_order(epoch, tf.range(len(self._group_lengths)), _SEQUENCE_ORDER)
+        order = draw_order(self._seed, epoch, tf.range(len(self._group_lengths)), _SEQUENCE_ORDER)
+        groups = tf.cast(order, tf.int64)
         if not self._sort_by_length:
             return groups
         groups_per_sort = max(1, min(_BATCHES_PER_SORT, self.num_batches // 4)) * self._groups_per_batch
         runs = tf.range(len(self._group_lengths), dtype=tf.int64) // groups_per_sort
         keys = runs * (tf.reduce_max(self._group_lengths) + 1) + tf.gather(self._group_lengths, groups)
         return tf.gather(groups, tf.argsort(keys, stable=True))
-
-    def _draw_order(self, epoch: tf.Tensor, numbers: tf.Tensor, draw: int) -> tf.Tensor:
-        bits = random_bits(make_example_seeds(self._seed, epoch, numbers), draw, 1)
-        return tf.cast(tf.argsort(bits[:, 0]), tf.int64)
 
     def _expand_groups(self, groups: tf.Tensor) -> tf.Tensor:
         if not self._fill_batches:
@@ -151,52 +146,34 @@ class _Order:
         return tf.reshape(tf.maximum(indices, -1), [-1])  # all indices of group -1 are negative
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class SequenceTable:
-    """All sequences with their labels and weights, as tensors."""
+class _SequenceTable:
+    """All sequences with their labels and weights, as tensors. The arguments are those of `make_task_batches`."""
 
-    tokens: dict[str, tf.RaggedTensor]
-    second_starts: tf.Tensor
-    labels: object
-    weights: tf.Tensor | None
-    pad_id: int
-    prompt_lengths: tf.Tensor | None = None
-
-    @classmethod
-    def from_sequences(
-        cls,
+    def __init__(
+        self,
         sequences: EncodedSequences,
-        labels: np.ndarray | Mapping[str, np.ndarray] | None = None,
-        token_labels: np.ndarray | None = None,
-        weights: np.ndarray | None = None,
-        fill_batches: bool = False,
-    ) -> "SequenceTable":
-        """Make the table. The arguments are those of `make_task_batches`.
-
-        Raises:
-            InputError: labels and sequences do not match.
-        """
+        labels: np.ndarray | Mapping[str, np.ndarray] | None,
+        token_labels: np.ndarray | None,
+        weights: np.ndarray | None,
+        fill_batches: bool,
+    ):
         _check_labels(sequences, labels, token_labels, weights)
-        values = {"token_ids": sequences.token_ids} | ({} if token_labels is None else {"labels": token_labels})
-        splits = tf.constant(sequences.row_splits, tf.int64)
         if fill_batches and weights is None:
             weights = np.ones(len(sequences), np.float32)
+        splits, prompt_lengths = tf.constant(sequences.row_splits, tf.int64), sequences.prompt_lengths
+        self._tokens = {
+            name: tf.RaggedTensor.from_row_splits(tf.constant(flat, tf.int32), splits, validate=False)
+            for name, flat in (("token_ids", sequences.token_ids), ("labels", token_labels))
+            if flat is not None
+        }
+        self._second_starts = tf.constant(sequences.second_starts, tf.int32)
         if isinstance(labels, Mapping):
-            labels = {name: tf.constant(values) for name, values in labels.items()}
-        elif labels is not None:
-            labels = tf.constant(labels)
-        prompt_lengths = sequences.prompt_lengths
-        return cls(
-            tokens={
-                name: tf.RaggedTensor.from_row_splits(tf.constant(flat, tf.int32), splits, validate=False)
-                for name, flat in values.items()
-            },
-            second_starts=tf.constant(sequences.second_starts, tf.int32),
-            labels=labels,
-            weights=None if weights is None else tf.constant(weights, tf.float32),
-            pad_id=sequences.pad_id,
-            prompt_lengths=None if prompt_lengths is None else tf.constant(prompt_lengths, tf.int32),
-        )
+            self._labels = {name: tf.constant(values) for name, values in labels.items()}
+        else:  # an array, or a list of numbers
+            self._labels = None if labels is None else tf.constant(labels)
+        self._weights = None if weights is None else tf.constant(weights, tf.float32)
+        self._pad_id = sequences.pad_id
+        self._prompt_lengths = None if prompt_lengths is None else tf.constant(prompt_lengths, tf.int32)
 
     def gather_batch(self, indices: tf.Tensor) -> dict | tuple:
         """Return the features of sequences, with labels and weights if there are any.
@@ -207,28 +184,28 @@ class SequenceTable:
         is_real = indices >= 0
         indices = tf.where(is_real, indices, indices[0])
         features, token_labels = self._gather_tokens(indices)
-        if self.labels is None and token_labels is None:
+        if self._labels is None and token_labels is None:
             return features
         labels = token_labels
         if labels is None:
-            labels = tf.nest.map_structure(lambda values: tf.gather(values, indices), self.labels)
-        if self.weights is None:
+            labels = tf.nest.map_structure(lambda values: tf.gather(values, indices), self._labels)
+        if self._weights is None:
             return features, labels
-        return features, labels, tf.where(is_real, tf.gather(self.weights, indices), 0.0)
+        return features, labels, tf.where(is_real, tf.gather(self._weights, indices), 0.0)
 
     def _gather_tokens(self, indices: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
         """Return the padded features and the padded token labels, `(B, S)` each."""
-        tokens = {name: tf.gather(values, indices) for name, values in self.tokens.items()}
+        tokens = {name: tf.gather(values, indices) for name, values in self._tokens.items()}
         lengths = tf.cast(tokens["token_ids"].row_lengths(), tf.int32)[:, tf.newaxis]
         positions = tf.range(tf.reduce_max(lengths))[tf.newaxis]
-        is_second = (positions >= tf.gather(self.second_starts, indices)[:, tf.newaxis]) & (positions < lengths)
+        is_second = (positions >= tf.gather(self._second_starts, indices)[:, tf.newaxis]) & (positions < lengths)
         features = {
-            "token_ids": tokens["token_ids"].to_tensor(self.pad_id),
+            "token_ids": tokens["token_ids"].to_tensor(self._pad_id),
             "segment_ids": tf.cast(is_second, tf.int32),
             "padding_mask": tf.cast(positions < lengths, tf.int32),
         }
-        if self.prompt_lengths is not None:
-            is_text = positions >= tf.gather(self.prompt_lengths, indices)[:, tf.newaxis]
+        if self._prompt_lengths is not None:
+            is_text = positions >= tf.gather(self._prompt_lengths, indices)[:, tf.newaxis]
             features["pooling_mask"] = features["padding_mask"] * tf.cast(is_text, tf.int32)
         shape = [indices.shape[0], None]  # B is static if batches are full
         features = {name: tf.ensure_shape(values, shape) for name, values in features.items()}

@@ -22,21 +22,12 @@ _HANGUL = frozenset(map(chr, range(0xAC00, 0xD7A4)))  # the syllables, which NFD
 _TURKISH = "\u0131\u0130"  # dotless i, and capital i with a dot
 
 
-def find_vocabulary_warnings(facts: Mapping[str, object]) -> list[str]:
-    """Return the warnings of `learn-vocab`.
+def find_vocabulary_warnings(facts: Mapping) -> Iterator[str]:
+    """Yield the warnings of `learn-vocab`.
 
     Args:
         facts: the result of `summarize_vocabulary`.
     """
-    return list(_iterate_vocabulary_warnings(facts))
-
-
-def find_records_warnings(manifest: Mapping[str, object]) -> list[str]:
-    """Return the warnings of `make-records`; none for records of version 0.1, whose manifest has no `quality`."""
-    return list(_iterate_records_warnings(manifest, manifest["quality"])) if "quality" in manifest else []
-
-
-def _iterate_vocabulary_warnings(facts: Mapping) -> Iterator[str]:
     keep_marks = "--no-strip-accents or --cased" if facts["lowercase"] else "--no-strip-accents"
     size, requested_size = facts["vocabulary_size"], facts["vocabulary_size_asked"]
     if facts["alphabet_coverage"] < _MIN_ALPHABET_COVERAGE:
@@ -77,7 +68,11 @@ def _iterate_vocabulary_warnings(facts: Mapping) -> Iterator[str]:
         )
 
 
-def _iterate_records_warnings(manifest: Mapping, quality: Mapping) -> Iterator[str]:
+def find_records_warnings(manifest: Mapping) -> Iterator[str]:
+    """Yield the warnings of `make-records`; none for records of version 0.1, whose manifest has no `quality`."""
+    quality = manifest.get("quality")
+    if quality is None:
+        return
     casing = "lowercased" if manifest["lowercase"] else "cased"
     covers = quality["alphabet_coverage"] >= _MIN_ALPHABET_COVERAGE
     # the share is absent in early manifests of format version 2

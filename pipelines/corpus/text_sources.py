@@ -12,9 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.byte_lines import check_text_file, open_bytes, read_short_lines, read_whole_lines
-from bert_keras.pipelines.corpus.json_lines import read_record_text
-from bert_keras.pipelines.corpus.text_lines import STANDARD_INPUT, decode_line
+from bert_keras.pipelines.corpus.text_lines import (
+    STANDARD_INPUT,
+    check_text_file,
+    decode_line,
+    open_bytes,
+    read_record_text,
+    read_short_lines,
+    read_whole_lines,
+)
 
 PROSE = "the prose that ships with this Python"  # the name of the default text of commands
 TEXT_SUFFIXES = (".txt", ".text", ".md", ".jsonl")  # text files of a folder; .gz may follow
@@ -149,7 +155,7 @@ def _read_texts(
 ) -> Iterator[Iterator[str]]:
     """Yield the stripped lines of the file, or those of each record of JSON lines."""
     with open_bytes(source.path, str(source), on_read) as file:
-        decoded = _decode_lines(
+        decoded = _decode_and_strip(
             read_whole_lines(file, source) if source.is_json_lines else read_short_lines(file), source, on_line
         )
         if not source.is_json_lines:
@@ -160,7 +166,7 @@ def _read_texts(
                 yield map(str.strip, read_record_text(line, field, f"{source}, line {number}").split("\n"))
 
 
-def _decode_lines(
+def _decode_and_strip(
     lines: Iterable[tuple[int, bytes]], source: TextSource, on_line: Callable[[bytes], None] | None
 ) -> Iterator[str]:
     for number, line in lines:

@@ -18,7 +18,7 @@ from tokenizers import normalizers, pre_tokenizers
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.process_pool import map_in_order
-from bert_keras.pipelines.text.token_splitter import TokenSplitter
+from bert_keras.pipelines.text.vocabulary import TokenSplitter
 
 MAX_WORDS = 1_000_000  # with 8 letters each they take 0.9 GB, mostly in the trainer; 33 MB of novels have 55,000
 MAX_WORD_LENGTH = 200  # characters; longer words are [UNK] in Google's tokenizer, so no token is learned from them
@@ -103,11 +103,10 @@ def count_words(
     """
     blocks = _make_blocks(sentences)
     first = list(itertools.islice(blocks, 2))
-    blocks = itertools.chain(first, blocks)
     splitting = Splitting(lowercase, strip_accents, tokenize_chinese_chars, tuple(special_tokens))
     if len(first) < 2:
         num_workers = 1
-    keyed_blocks = ((None, block) for block in blocks)
+    keyed_blocks = ((None, block) for block in itertools.chain(first, blocks))
     results = map_in_order(keyed_blocks, _make_counter, (splitting,), num_workers=num_workers, task="counts words")
     counted = (block_counts for _, block_counts in results)
     return dataclasses.replace(_add_up(counted, max_words), num_workers=num_workers)

@@ -13,8 +13,7 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.bad_examples import BadExamples, collect_bad
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.column_names import Columns, guess_columns
-from bert_keras.pipelines.readers.tables.listed_examples import Source
-from bert_keras.pipelines.readers.tables.raw_examples import RawExample, TableReader
+from bert_keras.pipelines.readers.tables.raw_examples import RawExample, Source, TableReader
 from bert_keras.pipelines.readers.tables.tables import open_table
 from bert_keras.publishing import publish_file
 

@@ -7,15 +7,11 @@ from typing import NamedTuple
 
 from bert_keras.checks import format_count, quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.json_lines import parse_json_object
-from bert_keras.pipelines.corpus.text_lines import open_lines
+from bert_keras.pipelines.corpus.text_lines import open_lines, parse_json_object
 from bert_keras.pipelines.readers.bad_examples import BadExamples, collect_bad
-from bert_keras.pipelines.readers.file_formats import detect_format
-from bert_keras.pipelines.readers.json_values import check_text, read_json_document
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
-from bert_keras.pipelines.readers.tables.json_examples import check_is_object
-from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, Source
-from bert_keras.pipelines.readers.tables.raw_examples import quote_names
+from bert_keras.pipelines.readers.tables.json_examples import check_is_object, check_text, read_json_document
+from bert_keras.pipelines.readers.tables.raw_examples import ListedExamples, Source, detect_format, quote_names
 
 _FORMS = "SQuAD has data[].paragraphs[].qas[] in a .json file; in a .jsonl file each line is one question"
 
@@ -107,7 +103,7 @@ def stream_questions(
     """
     path = source if isinstance(source, ListedExamples) else pathlib.Path(source)
     places = {}
-    for one in _read(path, format, needs_answers, spell):
+    for one in _QuestionReader(path, needs_answers).read(format, spell):
         if one.error is None:
             question = one.question
             if (first := places.setdefault(question.id, question.place)) != question.place:
@@ -117,19 +113,6 @@ def stream_questions(
                 )
                 one = ReadQuestion(None, InputError(error))
         yield one
-
-
-def _read(
-    path: pathlib.Path | ListedExamples, format: str | None, needs_answers: bool, spell: Spell
-) -> Iterator[ReadQuestion]:
-    if isinstance(path, ListedExamples):
-        return _read_flat_objects(path, path.objects, needs_answers)
-    if detect_format(path, format, {".json": "json", ".jsonl": "jsonl"}, spell=spell) == "jsonl":
-        return _read_flat_lines(path, needs_answers)
-    value = read_json_document(path, spell=spell)
-    if isinstance(value, list):
-        return _read_flat_objects(path, value, needs_answers)
-    return _read_squad(path, value, needs_answers)
 
 
 class _Place(NamedTuple):
@@ -143,83 +126,88 @@ class _Place(NamedTuple):
         return f"{self.path}{gap}{self.inside}" if self.inside else str(self.path)
 
 
-def _read_squad(path: pathlib.Path, value: object, needs_answers: bool) -> Iterator[ReadQuestion]:
-    for article, at_article in _list_items(value, "data", _Place(path)):
-        paragraphs = _list_items(article, "paragraphs", at_article)
-        title = _get_title(article, at_article)
-        for paragraph, at_paragraph in paragraphs:
-            context = check_text(_get_field(paragraph, "context", at_paragraph), "context", at_paragraph)
-            for qa, place in _list_items(paragraph, "qas", at_paragraph):
-                try:
-                    identity = _get_id(_get_field(qa, "id", place), place)
-                    question = _make_question(qa, identity, title, context, place, needs_answers, is_impossible=False)
-                    yield ReadQuestion(question, None)
-                except InputError as error:
+class _QuestionReader:
+    """Reader of the questions of a file or of examples in memory. Equal contexts of flat objects share one object."""
+
+    def __init__(self, path: pathlib.Path | ListedExamples, needs_answers: bool):
+        self._path, self._needs_answers = path, needs_answers
+        self._contexts: dict[str, str] = {}
+
+    def read(self, format: str | None, spell: Spell) -> Iterator[ReadQuestion]:
+        """Return the questions, read one by one; see `read_questions`."""
+        if isinstance(self._path, ListedExamples):
+            return self._read_flat_objects(self._path.objects)
+        if detect_format(self._path, format, {".json": "json", ".jsonl": "jsonl"}, spell=spell) == "jsonl":
+            return self._read_flat_lines()
+        value = read_json_document(self._path, spell=spell)
+        return self._read_flat_objects(value) if isinstance(value, list) else self._read_squad(value)
+
+    def _read_squad(self, value: object) -> Iterator[ReadQuestion]:
+        for article, at_article in _list_items(value, "data", _Place(self._path)):
+            paragraphs = _list_items(article, "paragraphs", at_article)
+            title = _get_title(article, at_article)
+            for paragraph, at_paragraph in paragraphs:
+                context = check_text(_get_field(paragraph, "context", at_paragraph), "context", at_paragraph)
+                for qa, place in _list_items(paragraph, "qas", at_paragraph):
+                    try:
+                        identity = _get_id(_get_field(qa, "id", place), place)
+                        question = self._make_question(qa, identity, title, context, place, is_impossible=False)
+                        yield ReadQuestion(question, None)
+                    except InputError as error:
+                        yield ReadQuestion(None, error)
+
+    def _read_flat_lines(self) -> Iterator[ReadQuestion]:
+        with open_lines(self._path) as (_, lines):
+            for number, line, error in lines:
+                place = _Place(self._path, f"line {number}")
+                if error is not None:
                     yield ReadQuestion(None, error)
+                elif line.strip():
+                    try:
+                        yield self._parse_flat_question(parse_json_object(line, place), number, place)
+                    except InputError as fault:
+                        yield ReadQuestion(None, fault)
 
-
-def _read_flat_lines(path: pathlib.Path, needs_answers: bool) -> Iterator[ReadQuestion]:
-    contexts: dict[str, str] = {}
-    with open_lines(path) as (_, lines):
-        for number, line, error in lines:
-            place = _Place(path, f"line {number}")
-            if error is not None:
+    def _read_flat_objects(self, objects: Sequence[object]) -> Iterator[ReadQuestion]:
+        for index, value in enumerate(objects):
+            place = _Place(self._path, f"[{index}]")
+            try:
+                yield self._parse_flat_question(check_is_object(value, str(place)), index, place)
+            except InputError as error:
                 yield ReadQuestion(None, error)
-            elif line.strip():
-                try:
-                    yield _parse_flat_question(parse_json_object(line, place), number, place, contexts, needs_answers)
-                except InputError as fault:
-                    yield ReadQuestion(None, fault)
 
+    def _parse_flat_question(self, record: dict, number: int, place: _Place) -> ReadQuestion:
+        context = check_text(_get_field(record, "context", place), "context", place)
+        context = self._contexts.setdefault(context, context)
+        identity = _get_id(record.get("id", number), place)
+        is_impossible = record.get("answers") in ([], {"text": [], "answer_start": []})
+        question = self._make_question(record, identity, _get_title(record, place), context, place, is_impossible)
+        return ReadQuestion(question, None)
 
-def _read_flat_objects(
-    path: pathlib.Path | ListedExamples, objects: Sequence[object], needs_answers: bool
-) -> Iterator[ReadQuestion]:
-    contexts: dict[str, str] = {}
-    for index, value in enumerate(objects):
-        place = _Place(path, f"[{index}]")
-        try:
-            yield _parse_flat_question(check_is_object(value, str(place)), index, place, contexts, needs_answers)
-        except InputError as error:
-            yield ReadQuestion(None, error)
-
-
-def _parse_flat_question(
-    record: dict, number: int, place: _Place, contexts: dict[str, str], needs_answers: bool
-) -> ReadQuestion:
-    """Return the question of a flat object; `contexts` has the contexts so far, so that equal ones share one object."""
-    context = check_text(_get_field(record, "context", place), "context", place)
-    context = contexts.setdefault(context, context)
-    identity = _get_id(record.get("id", number), place)
-    is_impossible = record.get("answers") in ([], {"text": [], "answer_start": []})
-    question = _make_question(record, identity, _get_title(record, place), context, place, needs_answers, is_impossible)
-    return ReadQuestion(question, None)
-
-
-def _make_question(
-    record: dict, identity: str, title: str, context: str, place: _Place, needs_answers: bool, is_impossible: bool
-) -> Question:
-    """Return the question of a record; `is_impossible` is the default."""
-    where = f"{place}, question {quote(identity)}"
-    question = check_text(_get_field(record, "question", where), "question", where)
-    is_impossible = record.get("is_impossible", is_impossible)
-    if not isinstance(is_impossible, bool):
-        raise InputError(f"{where}: is_impossible is {quote(is_impossible)}; expected true or false: correct it")
-    if record.get("answers") is None and (is_impossible or not needs_answers):
-        answers = ()
-    else:
-        answers = tuple(_check_answers(record, context, where))
-    if is_impossible and answers:
-        raise InputError(
-            f"{where}: is_impossible is true, but the question has {format_count(len(answers), 'answer')}; expected "
-            "none: correct one of the two, or move the answers to plausible_answers"
-        )
-    if needs_answers and not answers and not is_impossible:
-        raise InputError(
-            f"{where}: there is no answer; expected at least one, or is_impossible = true: correct the question, "
-            "or remove it"
-        )
-    return Question(identity, question, context, title, answers, is_impossible, place.inside)
+    def _make_question(
+        self, record: dict, identity: str, title: str, context: str, place: _Place, is_impossible: bool
+    ) -> Question:
+        """Return the question of a record; `is_impossible` is the default."""
+        where = f"{place}, question {quote(identity)}"
+        question = check_text(_get_field(record, "question", where), "question", where)
+        is_impossible = record.get("is_impossible", is_impossible)
+        if not isinstance(is_impossible, bool):
+            raise InputError(f"{where}: is_impossible is {quote(is_impossible)}; expected true or false: correct it")
+        if record.get("answers") is None and (is_impossible or not self._needs_answers):
+            answers = ()
+        else:
+            answers = tuple(_check_answers(record, context, where))
+        if is_impossible and answers:
+            raise InputError(
+                f"{where}: is_impossible is true, but the question has {format_count(len(answers), 'answer')}; "
+                "expected none: correct one of the two, or move the answers to plausible_answers"
+            )
+        if self._needs_answers and not answers and not is_impossible:
+            raise InputError(
+                f"{where}: there is no answer; expected at least one, or is_impossible = true: correct the question, "
+                "or remove it"
+            )
+        return Question(identity, question, context, title, answers, is_impossible, place.inside)
 
 
 def _check_answers(record: dict, context: str, where: str) -> Iterator[Answer]:

@@ -10,7 +10,7 @@ _MODULES = {
     "FileText": "documents",
     "Record": "record",
     "RecordSettings": "settings",
-    "TokenizerSpec": "tokenizer_spec",
+    "TokenizerSpec": "manifest",
     "make_records": "making_records",
     "parse_records": "record",
     "read_manifest": "manifest",

@@ -17,12 +17,11 @@ from bert_keras.errors import InputError
 from bert_keras.extras import check_installed
 from bert_keras.files import read_json
 from bert_keras.pipelines.records import records_folder
-from bert_keras.pipelines.records.blocks import Block
-from bert_keras.pipelines.records.documents import DocumentText, FileText
+from bert_keras.pipelines.records.documents import Block, DocumentText, FileText
 from bert_keras.pipelines.records.manifest import make_manifest
-from bert_keras.pipelines.records.partial_folder import PartialFolder
+from bert_keras.pipelines.records.records_folder import PartialFolder
 from bert_keras.pipelines.records.settings import RecordSettings
-from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
+from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.text.tokenizer import BertTokenizer

@@ -1,17 +1,29 @@
-"""The text of records, as a stream of passages with an empty one after each document.
+"""The text of records, as a stream of passages with an empty one after each document, and its blocks.
 
 A passage is a sentence, or a paragraph that is split into sentences later. The text is read once, in order, and its
 size and SHA-256 are computed on the way.
+
+A block is a run of documents of bounded size, processed independently. Its bounds depend on the text only. Everything
+random in a block is a function of (seed, document number), and a block contains all it needs. Blocks can therefore be
+processed by any process, in any order, and again after a crash.
 """
 
+import dataclasses
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_sources import TextSource, get_total_bytes, read_source
 
 _SENTENCE_MODES = ("lines", "split")
+SPLITS = ("train", "held_out")
+_NUM_ALWAYS_TRAINED = 2  # the smallest text then has a document, and another for its random next sentences
+_POOL_BYTES = 1 << 16  # of an earlier document, for a block that has no second one
+_MAX_POOL_PASSAGES = 1024
+_MAX_PARTS = 2  # a document is cut when it makes the block this many times as large as `block_bytes`
 
 
 class DocumentText:
@@ -134,3 +146,183 @@ class _Digest:
 def _escape_name(source: TextSource) -> str:
     """Return the name of a source for JSON; bytes that are not UTF-8 are escaped."""
     return str(source).encode("utf-8", "backslashreplace").decode()
+
+
+class Shard(NamedTuple):
+    """The records of one split of a block: a TFRecord file and the counts for the manifest."""
+
+    content: bytes
+    counts: dict[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """A run of documents.
+
+    Attributes:
+        index: the index of the block in the text, from 0.
+        first_document: the number of its first document in the text, from 0; the others are numbered consecutively.
+        first_part: 0 if that document starts in this block, otherwise the index of its part.
+        text: UTF-8, one passage per line, with a blank line between documents.
+        pools: for each of `SPLITS` the beginning of an earlier document, one passage per line; empty if there is none.
+            If the first document of the text fills the block, the beginning of a later document.
+    """
+
+    index: int
+    first_document: int
+    first_part: int
+    text: bytes
+    pools: tuple[bytes, bytes] = (b"", b"")
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of all attributes. Blocks with equal digests give equal records."""
+        head = repr((self.index, self.first_document, self.first_part, *map(len, (self.text, *self.pools))))
+        return hashlib.sha256(b"".join((head.encode(), self.text, *self.pools))).hexdigest()
+
+    def documents(self) -> Iterator[tuple[int, int, list[bytes]]]:
+        """Yield (document number, part, passages) of each document in order."""
+        for index, document in enumerate(self.text.split(b"\n\n") if self.text else ()):
+            yield self.first_document + index, 0 if index else self.first_part, document.split(b"\n")
+
+
+def is_held_out(seed: int, document: int, rate: float) -> bool:
+    """Whether a document is held out from training. A hash of its number decides; the first two are always trained."""
+    if rate == 0 or document < _NUM_ALWAYS_TRAINED:
+        return False
+    digest = hashlib.blake2b(f"{seed} {document}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") < rate * 2**64
+
+
+def plan_blocks(
+    passages: Iterable[str],
+    *,
+    block_bytes: int,
+    seed: int,
+    held_out_rate: float,
+    reread: Callable[[], Iterable[str]] | None = None,
+) -> Iterator[Block]:
+    """Yield the blocks of a text one at a time; about three of them are in memory.
+
+    A block ends with the document that fills it. A document that reaches twice `block_bytes` is cut, and its next part
+    starts the next block with the same document number.
+
+    Args:
+        passages: sentences or paragraphs; an empty one ends a document.
+        block_bytes: UTF-8 bytes of text that fill a block.
+        seed, held_out_rate: determine which documents are held out, since each split has its own pool.
+        reread: returns the passages from their beginning, to find the pool of a block that holds only the first
+            document of the text. None: such a block has no pool.
+    """
+    pools = _Pools(seed, held_out_rate, reread)
+    builder = _BlockBuilder()
+    for passage in passages:
+        builder.add(passage)
+        is_full = builder.num_bytes >= block_bytes and not passage
+        if is_full or builder.num_bytes >= _MAX_PARTS * block_bytes:
+            block = builder.build(pools)
+            pools.remember(block)
+            yield block
+    if builder.num_bytes:
+        yield builder.build(pools)
+
+
+class _BlockBuilder:
+    """Collects passages, and numbers blocks, documents and their parts."""
+
+    def __init__(self) -> None:
+        self._index = self._document = self._part = 0
+        self._start_block()
+
+    def _start_block(self) -> None:
+        self._first = (self._document, self._part)
+        self._lines: list[str] = []
+        self.num_bytes = 0
+
+    def add(self, passage: str) -> None:
+        """Add a passage; an empty one ends the document."""
+        if passage:
+            self._lines.append(passage)
+            self.num_bytes += (len(passage) if passage.isascii() else len(passage.encode())) + 1
+        elif self._lines and self._lines[-1]:
+            self._lines.append("")
+            self._document, self._part = self._document + 1, 0
+        elif not self._lines and self._part:  # the document ended where it was cut
+            self._document, self._part = self._document + 1, 0
+            self._first = (self._document, 0)
+
+    def build(self, pools: "_Pools") -> Block:
+        """Return the block of the collected passages and start the next one."""
+        if self._lines[-1]:
+            self._part += 1
+        else:
+            self._lines.pop()
+        document, part = self._first
+        text = "\n".join(self._lines).encode()
+        found = pools.find_earlier(document)
+        if not found[0] and b"\n\n" not in text:
+            found = (pools.find_later(document), found[1])
+        block = Block(self._index, document, part, text, found)
+        self._index += 1
+        self._start_block()
+        return block
+
+
+class _Pools:
+    """The beginnings of the last two documents of each split, for blocks that have no second document."""
+
+    def __init__(self, seed: int, held_out_rate: float, reread: Callable[[], Iterable[str]] | None):
+        self._seed, self._rate, self._reread = seed, held_out_rate, reread
+        self._later: bytes | None = None
+        self._latest: dict[str, list[tuple[int, bytes]]] = {split: [] for split in SPLITS}
+
+    def remember(self, block: Block) -> None:
+        """Store the last documents of a block."""
+        documents = [(number, passages) for number, _, passages in block.documents()]
+        for split, latest in self._latest.items():
+            newest = [entry for entry in documents if self._split(entry[0]) == split][-2:]
+            numbers = {number for number, _ in newest}
+            older = [entry for entry in latest if entry[0] not in numbers]
+            latest[:] = [*older, *((number, _cut_pool(passages)) for number, passages in newest)][-2:]
+
+    def find_earlier(self, document: int) -> tuple[bytes, bytes]:
+        """Return for each split the latest document with a lower number."""
+        found = dict.fromkeys(SPLITS, b"")
+        for split, latest in self._latest.items():
+            for number, text in latest:
+                if number < document:
+                    found[split] = text
+        return tuple(found.values())
+
+    def find_later(self, document: int) -> bytes:
+        """Return the beginning of the first training document with a higher number. The text is reread once."""
+        if self._later is None:
+            self._later = b""
+            passages = self._reread() if self._reread else ()
+            for number, group in itertools.groupby(_number_documents(passages), key=lambda entry: entry[0]):
+                if number > document and self._split(number) == "train":
+                    first = itertools.islice(group, _MAX_POOL_PASSAGES)
+                    self._later = _cut_pool([passage.encode() for _, passage in first])
+                    break
+        return self._later
+
+    def _split(self, document: int) -> str:
+        return SPLITS[is_held_out(self._seed, document, self._rate)]
+
+
+def _number_documents(passages: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield each passage with the number of its document."""
+    number, is_inside = 0, False
+    for passage in passages:
+        if passage:
+            yield number, passage
+        number, is_inside = number + (is_inside and not passage), bool(passage)
+
+
+def _cut_pool(passages: list[bytes]) -> bytes:
+    """Return as many passages as fit into a pool, but at least one."""
+    end, length = 0, 0
+    while end < min(len(passages), _MAX_POOL_PASSAGES) and (not end or length + len(passages[end]) < _POOL_BYTES):
+        length += len(passages[end]) + 1
+        end += 1
+    return b"\n".join(passages[:end])

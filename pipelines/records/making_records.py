@@ -10,7 +10,7 @@ from bert_keras.pipelines.corpus.text_sources import PROSE, Names, TextSource, f
 from bert_keras.pipelines.records.documents import DocumentText, FileText
 from bert_keras.pipelines.records.records_folder import Progress, write_records
 from bert_keras.pipelines.records.settings import RecordSettings
-from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
+from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
 from bert_keras.pipelines.text.vocabulary_settings import read_vocabulary_and_settings
 from bert_keras.publishing import check_holds_no_input
 

@@ -11,10 +11,10 @@ from bert_keras.checks import format_names, quote, read_field, resolve_inside
 from bert_keras.errors import InputError
 from bert_keras.files import check_digest, read_json
 from bert_keras.pipelines.corpus.data_quality import compute_share, compute_unreachable_share
-from bert_keras.pipelines.records.blocks import SPLITS
-from bert_keras.pipelines.records.known_characters import make_normalizer
+from bert_keras.pipelines.records.documents import SPLITS
 from bert_keras.pipelines.records.settings import RecordSettings
-from bert_keras.pipelines.records.tokenizer_spec import IDENTITY, TokenizerSpec
+from bert_keras.pipelines.records.tokenized_documents import make_normalizer
+from bert_keras.pipelines.text.tokenizer_spec import IDENTITY, TokenizerSpec
 
 FORMAT = "bert_keras.pretraining_records"
 FORMAT_VERSION = 3
@@ -99,8 +99,12 @@ def read_manifest(
     if missing := [key for key in expected if key not in manifest]:
         raise InputError(f"{path} lacks {', '.join(missing)}: copy the folder again, or write the records again")
     _check_values(manifest, path)
-    if tokenizer is not None:
-        _check_tokenizer(manifest, tokenizer, path)
+    identity = {} if tokenizer is None else TokenizerSpec.from_tokenizer(tokenizer).identity
+    if differences := list_tokenizer_differences(manifest, identity):
+        raise InputError(
+            f"{path}: the records were made with another tokenizer ({'; '.join(differences)}): "
+            "use the vocabulary they were made with, or make the records again with this one"
+        )
     for shard in manifest["shards"]:
         if shard["split"] in checked_splits:
             check_digest(path.parent / shard["name"], shard)
@@ -155,7 +159,12 @@ def _translate_old_keys(manifest: dict) -> dict:
 
 def _check_values(manifest: dict, path: pathlib.Path) -> None:
     """Check the type and range of every value, and that each shard lies in the folder."""
-    settings = _check_settings(manifest, path)
+    kinds = typing.get_type_hints(RecordSettings)
+    settings = {name: read_field(manifest, name, kinds[name], source=path) for name in _SETTINGS}
+    try:
+        RecordSettings(**settings)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     for name, kind in _TOKENIZER_FIELDS.items():
         read_field(manifest, name, kind, source=path)
     if not _SHA256.fullmatch(manifest["vocabulary_sha256"]):
@@ -168,17 +177,8 @@ def _check_values(manifest: dict, path: pathlib.Path) -> None:
     if "quality" in manifest:  # absent in folders of release 0.1
         quality = read_field(manifest, "quality", dict[str, float], source=path)
         newer = [name for name in _NEWER_SHARES if name in quality]
-        for name in (*_SHARES, *newer, *filter(None, [_LABEL_SHARES.get(settings.sentence_objective)])):
+        for name in (*_SHARES, *newer, *filter(None, [_LABEL_SHARES.get(settings["sentence_objective"])])):
             read_field(quality, name, float, source=path, minimum=0, maximum=1)
-
-
-def _check_settings(manifest: dict, path: pathlib.Path) -> RecordSettings:
-    kinds = typing.get_type_hints(RecordSettings)
-    settings = {name: read_field(manifest, name, kinds[name], source=path) for name in _SETTINGS}
-    try:
-        return RecordSettings(**settings)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def _check_counts(manifest: dict, path: pathlib.Path) -> None:
@@ -218,11 +218,3 @@ def _compute_quality(settings: RecordSettings, tokenizer: TokenizerSpec, counts:
     if name := _LABEL_SHARES.get(settings.sentence_objective):
         quality[name] = compute_share(counts["num_positive_labels"], counts["num_examples"])
     return quality
-
-
-def _check_tokenizer(manifest: dict, tokenizer: object, path: pathlib.Path) -> None:
-    if differences := list_tokenizer_differences(manifest, TokenizerSpec.from_tokenizer(tokenizer).identity):
-        raise InputError(
-            f"{path}: the records were made with another tokenizer ({'; '.join(differences)}): "
-            "use the vocabulary they were made with, or make the records again with this one"
-        )

@@ -2,32 +2,37 @@
 
 The text is read once, as a stream, and cut into blocks. Each block is processed by one process and becomes one shard
 per split. Nothing is masked here: masks are drawn when the records are read, new ones in every epoch.
+
+The finished blocks of a run are in `.NAME.partial` next to the output folder, so that the same command resumes where it
+stopped. A block is finished when its JSON file exists, which is written last, synced and renamed.
 """
 
 import contextlib
 import dataclasses
+import hashlib
 import importlib.metadata
+import json
 import logging
 import os
 import pathlib
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bert_keras import __version__
 from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
-from bert_keras.files import write_json
+from bert_keras.files import check_digest, read_json, write_json
 from bert_keras.pipelines.corpus.data_quality import find_records_warnings
 from bert_keras.pipelines.process_pool import map_in_order
 from bert_keras.pipelines.quiet_import import import_tensorflow_quietly
-from bert_keras.pipelines.records.blocks import Block, Shard, plan_blocks
-from bert_keras.pipelines.records.documents import DocumentText, FileText
+from bert_keras.pipelines.records.documents import Block, DocumentText, FileText, Shard, plan_blocks
 from bert_keras.pipelines.records.manifest import COUNTS, FORMAT_VERSION, MANIFEST, QUALITY_COUNTS, make_manifest
-from bert_keras.pipelines.records.partial_folder import PartialFolder, count_finished_blocks, get_partial_path
 from bert_keras.pipelines.records.settings import RecordSettings
-from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
-from bert_keras.publishing import check_writable_folder, publish_folder
+from bert_keras.pipelines.text.portable_tokenizer import write_settings
+from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
+from bert_keras.publishing import check_writable_folder, get_companion_folder, publish_folder
 from bert_keras.staging import lock_folder
 
 if TYPE_CHECKING:
@@ -35,8 +40,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _RESULTS_DEPEND_ON = ("numpy", "sentencex", "tensorflow", "tensorflow-text")
-
 Progress = Callable[[int, int | None, int], None]
+_FINGERPRINT = "run.json"
 
 
 def write_records(
@@ -130,7 +135,7 @@ def publish_records(
     with publish_folder(out, "make-records", overwrite=overwrite) as staging:
         for shard in manifest["shards"]:
             _link(partial / shard["name"], staging / shard["name"])
-        tokenizer.save(staging)
+        write_settings(staging, tokenizer)
         write_json(staging / MANIFEST, manifest)
     shutil.rmtree(partial, ignore_errors=True)
 
@@ -186,6 +191,107 @@ def make_fingerprint(settings: RecordSettings, tokenizer: TokenizerSpec, text: F
         "bert-keras": __version__,
         **{name: importlib.metadata.version(name) for name in _RESULTS_DEPEND_ON},
     }
+
+
+def get_partial_path(out: str | os.PathLike) -> pathlib.Path:
+    """Return the path of the partial folder of `out`."""
+    return get_companion_folder(out, "partial")
+
+
+def count_finished_blocks(out: str | os.PathLike) -> int:
+    """Return the number of blocks that an unfinished run left. Whether they are still valid is checked on reading."""
+    return len(list(get_partial_path(out).glob("block-*.json")))
+
+
+class PartialFolder:
+    """The finished blocks of one run.
+
+    Args:
+        path: the existing folder at `get_partial_path`.
+        fingerprint: JSON of everything the blocks depend on, except for the text. Blocks of a run with another
+            fingerprint are deleted, and a warning is logged.
+    """
+
+    def __init__(self, path: pathlib.Path, fingerprint: dict):
+        self.path = path
+        fingerprint = json.loads(json.dumps(fingerprint))
+        differences = self._list_differences(fingerprint)
+        if differences:
+            _LOG.warning(
+                "%s holds an unfinished run with other settings (%s): starting afresh", path, "; ".join(differences)
+            )
+        if differences or not (path / _FINGERPRINT).exists():
+            for entry in path.iterdir():
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            self.write_json(_FINGERPRINT, fingerprint)
+
+    def _list_differences(self, fingerprint: dict) -> list[str]:
+        try:
+            before = read_json(self.path / _FINGERPRINT)
+        except InputError:  # missing or damaged: nothing is known about the blocks
+            return []
+        keys = [key for key in fingerprint | before if fingerprint.get(key) != before.get(key)]
+        return [f"{key} {_shorten(before.get(key))} there, {_shorten(fingerprint.get(key))} here" for key in keys]
+
+    def find_finished(self, index: int, digest: str) -> dict | None:
+        """Return the result of `finish` for a block if its text and its shards are unchanged, otherwise None."""
+        path = self.path / _format_block_name(index)
+        if not path.exists():
+            return None
+        try:
+            facts = read_json(path)
+            if facts.get("block_sha256") != digest:
+                _LOG.warning("the text of block %d has changed since %s was started: remaking it", index, self.path)
+                return None
+            for shard in facts["shards"]:
+                check_digest(self.path / shard["name"], shard)
+        except (InputError, KeyError, TypeError) as error:
+            _LOG.warning("%s: remaking the block", error)
+            return None
+        return facts
+
+    def finish(self, index: int, digest: str, shards: Mapping[str, Shard]) -> dict:
+        """Store the shards of a block, keyed by split, and return their facts for the manifest under "shards"."""
+        facts = []
+        for split, shard in shards.items():
+            name = f"{split}-{index:05d}.tfrecord"
+            with self._replace(name) as staging:
+                staging.write_bytes(shard.content)
+            sha256 = hashlib.sha256(shard.content).hexdigest()
+            facts.append({"name": name, "split": split, **shard.counts, "sha256": sha256, "bytes": len(shard.content)})
+        block = {"block_sha256": digest, "shards": facts}
+        self.write_json(_format_block_name(index), block)
+        return block
+
+    def read_block(self, index: int) -> dict:
+        """Return the result of `finish` for a block."""
+        return read_json(self.path / _format_block_name(index))
+
+    def write_json(self, name: str, value: dict) -> None:
+        """Write a JSON file atomically."""
+        with self._replace(name) as staging:
+            write_json(staging, value)
+
+    @contextlib.contextmanager
+    def _replace(self, name: str) -> Iterator[pathlib.Path]:
+        """Yield a temporary path that becomes `name` once it is synced to disk."""
+        staging = self.path / f".{name}.{uuid.uuid4().hex}.tmp"  # on a cluster two workers may write the same block
+        try:
+            yield staging
+            with open(staging, "rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(staging, self.path / name)
+        finally:
+            staging.unlink(missing_ok=True)
+
+
+def _format_block_name(index: int) -> str:
+    return f"block-{index:05d}.json"
+
+
+def _shorten(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) < 40 else f"{text[:30]}..."
 
 
 def _make_shards(

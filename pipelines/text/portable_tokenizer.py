@@ -1,17 +1,29 @@
-"""`PortableTokenizer`: the tokenizer of a model folder without TensorFlow, run by Hugging Face's `tokenizers`."""
+"""A tokenizer in Hugging Face's `tokenizers`: to tokenize without TensorFlow, and as files in a model folder."""
 
+import os
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from bert_keras.errors import UnsupportedTokenizerError
-from bert_keras.pipelines.text.text_array import as_text_array
+from bert_keras.files import write_json
 from bert_keras.pipelines.text.text_rules import TextRules
-from bert_keras.pipelines.text.token_arrays import TokenArrays
-from bert_keras.pipelines.text.tokenizer_folder import check_length
-from bert_keras.pipelines.text.tokenizer_writing import make_rust_tokenizer
-from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, check_special_tokens, check_vocabulary
+from bert_keras.pipelines.text.token_arrays import TokenArrays, as_text_array
+from bert_keras.pipelines.text.tokenizer_folder import (
+    CONFIG_NAMES,
+    OUR_KEY,
+    OUR_SETTINGS,
+    SPECIAL_TOKENS_KEYS,
+    TOKENIZER_CONFIG,
+    TOKENIZER_JSON,
+    UNLIMITED,
+    VOCABULARY,
+)
+from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
+from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, write_vocabulary
 
 
 class PortableTokenizer:
@@ -45,21 +57,21 @@ class PortableTokenizer:
         max_sequence_length: int | None = None,
         **rules: Any,
     ):
-        self.vocabulary = tuple(vocabulary)
-        check_vocabulary(self.vocabulary)
-        self.rules = TextRules(**rules)
+        spec = TokenizerSpec(
+            tuple(vocabulary),
+            TextRules(**rules),
+            tuple(additional_special_tokens),
+            tuple(added_tokens),
+            max_sequence_length,
+        )
+        self.vocabulary, self.rules, self.max_sequence_length = spec.vocabulary, spec.rules, spec.max_sequence_length
         if self.rules.is_mediapipe:
             raise UnsupportedTokenizerError(
                 "the tokenizer has MediaPipe's text rules, which run in TensorFlow only; expected BERT's: use the "
                 "engine tensorflow"
             )
-        ids = {token: index for index, token in enumerate(self.vocabulary)}
-        check_special_tokens((*SPECIAL_TOKENS, *additional_special_tokens, *added_tokens), ids)
-        self.pad_id, self.cls_id, self.sep_id = (ids[token] for token in ("[PAD]", "[CLS]", "[SEP]"))
-        self.max_sequence_length = check_length(max_sequence_length)
-        self._rust = make_rust_tokenizer(
-            self.vocabulary, self.rules, unsplit_tokens=tuple(additional_special_tokens), added_tokens=added_tokens
-        )
+        self.pad_id, self.cls_id, self.sep_id = map(self.vocabulary.index, ("[PAD]", "[CLS]", "[SEP]"))
+        self._rust = _make_rust_tokenizer(spec, with_special_tokens=False)
 
     @property
     def vocabulary_size(self) -> int:
@@ -87,3 +99,57 @@ class PortableTokenizer:
         offsets = np.array([pair for encoding in encodings for pair in encoding.offsets], np.int32).reshape(-1, 2)
         word_ids = np.array([number for encoding in encodings for number in encoding.word_ids], np.int32)
         return TokenArrays(token_ids, row_splits, offsets[:, 0], offsets[:, 1], word_ids)
+
+
+def _make_rust_tokenizer(spec: TokenizerSpec, *, with_special_tokens: bool) -> Tokenizer:
+    """Return a tokenizer of Hugging Face's library.
+
+    Args:
+        spec: the arguments of the tokenizer, with BERT's text rules.
+        with_special_tokens: whether all special tokens are matched in the raw text, and left out when ids are decoded;
+            otherwise only the additional ones are matched, as ordinary tokens.
+    """
+    ids, rules = {token: index for index, token in enumerate(spec.vocabulary)}, spec.rules
+    limit = rules.max_input_chars_per_word
+    rust = Tokenizer(models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=limit))
+    rust.normalizer = normalizers.BertNormalizer(
+        lowercase=rules.lowercase,
+        strip_accents=rules.strip_accents,
+        handle_chinese_chars=rules.tokenize_chinese_chars,
+    )
+    rust.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    rust.decoder = decoders.WordPiece(prefix="##")
+    rust.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+        special_tokens=[(token, ids[token]) for token in ("[CLS]", "[SEP]")],
+    )
+    if with_special_tokens:
+        rust.add_special_tokens(list(spec.special_tokens))
+    else:
+        rust.add_tokens([AddedToken(token, normalized=False) for token in spec.additional_special_tokens])
+    rust.add_tokens([AddedToken(token, normalized=True) for token in spec.added_tokens])
+    return rust
+
+
+def write_settings(folder: str | os.PathLike, spec: TokenizerSpec) -> None:
+    """Write the files of a tokenizer: `vocab.txt`, `tokenizer_config.json` and, with BERT's rules, `tokenizer.json`."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_vocabulary(folder / VOCABULARY, spec.vocabulary)
+    write_json(folder / TOKENIZER_CONFIG, _make_config(spec))
+    if not spec.rules.is_mediapipe:  # `tokenizers` has no component with MediaPipe's rules
+        rust = _make_rust_tokenizer(spec, with_special_tokens=True)
+        text = rust.to_str(pretty=True)  # its `save` raises a bare Exception on a full disk
+        (folder / TOKENIZER_JSON).write_text(text, encoding="utf-8")
+
+
+def _make_config(spec: TokenizerSpec) -> dict[str, object]:
+    return {
+        "tokenizer_class": "BertTokenizer",
+        **{theirs: getattr(spec.rules, ours) for ours, theirs in CONFIG_NAMES.items()},
+        "model_max_length": spec.max_sequence_length or UNLIMITED,
+        **dict(zip(SPECIAL_TOKENS_KEYS, SPECIAL_TOKENS, strict=True)),
+        "additional_special_tokens": list(spec.additional_special_tokens),
+        OUR_KEY: {name: getattr(spec.rules, name) for name in OUR_SETTINGS},
+    }

@@ -11,21 +11,21 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.text.autograph import without_autograph
-from bert_keras.pipelines.text.graph.character_table import CharacterTable
-from bert_keras.pipelines.text.graph.rewriting import Rewriter, map_to_original
-from bert_keras.pipelines.text.graph.text_batches import BatchRunner, as_text_tensor
-from bert_keras.pipelines.text.graph.word_piece import check_added_tokens, fold_letters, make_word_piece
-from bert_keras.pipelines.text.text_rules import TextRules
-from bert_keras.pipelines.text.token_arrays import TokenArrays
-from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder, check_length
-from bert_keras.pipelines.text.tokenizer_writing import write_settings
-from bert_keras.pipelines.text.unicode_table import UNICODE_VERSION
-from bert_keras.pipelines.text.vocabulary import (
-    SPECIAL_TOKENS,
-    check_special_tokens,
-    check_vocabulary,
+from bert_keras.pipelines.text.graph.characters import CharacterTable
+from bert_keras.pipelines.text.graph.rewriting import (
+    Rewriter,
+    check_added_tokens,
+    fold_letters,
+    make_word_piece,
+    map_to_original,
 )
+from bert_keras.pipelines.text.graph.text_batches import BatchRunner, as_text_tensor, without_autograph
+from bert_keras.pipelines.text.portable_tokenizer import write_settings
+from bert_keras.pipelines.text.text_rules import UNICODE_VERSION, TextRules
+from bert_keras.pipelines.text.token_arrays import TokenArrays
+from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder
+from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
+from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 from bert_keras.pipelines.text.vocabulary_settings import read_vocabulary_and_settings
 
 
@@ -89,9 +89,7 @@ class BertTokenizer:
         added_tokens: Sequence[str] = (),
         max_sequence_length: int | None = None,
     ):
-        self._vocabulary = tuple(vocabulary)
-        check_vocabulary(self._vocabulary)
-        self._rules = TextRules(
+        rules = TextRules(
             lowercase=lowercase,
             strip_accents=strip_accents,
             tokenize_chinese_chars=tokenize_chinese_chars,
@@ -99,24 +97,21 @@ class BertTokenizer:
             text_rules=text_rules,
             unicode_version=unicode_version,
         )
-        ids = {token: index for index, token in enumerate(self._vocabulary)}
-        self._special_tokens = (*SPECIAL_TOKENS, *additional_special_tokens)
-        self._added_tokens = tuple(added_tokens)
-        check_special_tokens((*self._special_tokens, *self._added_tokens), ids)
-        self._ids = {token: ids[token] for token in (*self._special_tokens, *self._added_tokens)}
-        self._max_sequence_length = check_length(max_sequence_length)
+        vocabulary, additional, added_tokens = map(tuple, (vocabulary, additional_special_tokens, added_tokens))
+        self._spec = TokenizerSpec(vocabulary, rules, additional, added_tokens, max_sequence_length)
+        ids = {token: index for index, token in enumerate(vocabulary)}
+        self._ids = {token: ids[token] for token in (*self.special_tokens, *added_tokens)}
         self._runner = BatchRunner()
-        letters = (*self._vocabulary, *map(fold_letters, self._added_tokens))
-        table = CharacterTable(self._rules, letters, tuple(self._ids))
-        check_added_tokens(self._added_tokens, table, self._rules)
-        always_whole = () if self._rules.is_mediapipe else self._special_tokens[len(SPECIAL_TOKENS) :]
-        self._rewriter = Rewriter(self._rules, table, self._special_tokens, always_whole, self._added_tokens)
+        table = CharacterTable(rules, (*vocabulary, *map(fold_letters, added_tokens)), tuple(self._ids))
+        check_added_tokens(added_tokens, table, rules)
+        always_whole = () if rules.is_mediapipe else additional
+        self._rewriter = Rewriter(rules, table, self.special_tokens, always_whole, added_tokens)
         with tf.init_scope():  # constants outside of the graph, if the tokenizer is created in a traced function
-            self._word_piece = make_word_piece(table, self._vocabulary, self._rules.max_input_chars_per_word)
-            self._ids_of_tokens = tf.constant([*range(len(self._vocabulary)), *self._ids.values()], tf.int32)
-            special_tokens = frozenset(self._special_tokens)
-            self._glued = tf.constant([_get_glue(token, special_tokens) for token in self._vocabulary])
-            self._continues = tf.constant([token.startswith("##") for token in self._vocabulary])
+            self._word_piece = make_word_piece(table, vocabulary, rules.max_input_chars_per_word)
+            self._ids_of_tokens = tf.constant([*range(len(vocabulary)), *self._ids.values()], tf.int32)
+            special_tokens = frozenset(self.special_tokens)
+            self._glued = tf.constant([_get_glue(token, special_tokens) for token in vocabulary])
+            self._continues = tf.constant([token.startswith("##") for token in vocabulary])
 
     @classmethod
     def from_vocabulary(cls, path: str | os.PathLike, **settings: Any) -> "BertTokenizer":
@@ -184,22 +179,27 @@ class BertTokenizer:
             >>> bk.BertTokenizer.from_checkpoint("my/tokenizer").lowercase
             True
         """
-        write_settings(folder, self)
+        write_settings(folder, self._spec)
+
+    @property
+    def spec(self) -> TokenizerSpec:
+        """The arguments of this tokenizer, which need no TensorFlow."""
+        return self._spec
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
         """The tokens, in the order of their ids."""
-        return self._vocabulary
+        return self._spec.vocabulary
 
     @property
     def vocabulary_size(self) -> int:
         """V, the number of tokens."""
-        return len(self._vocabulary)
+        return len(self.vocabulary)
 
     @property
     def rules(self) -> TextRules:
         """The rules by which text is split into words."""
-        return self._rules
+        return self._spec.rules
 
     def for_mediapipe(self) -> "BertTokenizer":
         """Return a tokenizer with the same vocabulary that splits text as MediaPipe does on a phone.
@@ -222,29 +222,29 @@ class BertTokenizer:
         return BertTokenizer(
             self.vocabulary,
             text_rules="mediapipe",
-            additional_special_tokens=self.special_tokens[len(SPECIAL_TOKENS) :],
+            additional_special_tokens=self._spec.additional_special_tokens,
             max_sequence_length=self.max_sequence_length,
         )
 
     @property
     def lowercase(self) -> bool:
         """Whether case is folded ("uncased")."""
-        return self._rules.lowercase
+        return self.rules.lowercase
 
     @property
     def special_tokens(self) -> tuple[str, ...]:
         """`SPECIAL_TOKENS`, then the additional ones."""
-        return self._special_tokens
+        return self._spec.special_tokens
 
     @property
     def added_tokens(self) -> tuple[str, ...]:
         """Tokens that are matched in the normalized text and never split; they are not special tokens."""
-        return self._added_tokens
+        return self._spec.added_tokens
 
     @property
     def max_sequence_length(self) -> int | None:
         """The maximum sequence length of the tokenizer's model, in tokens; `None` if unknown."""
-        return self._max_sequence_length
+        return self._spec.max_sequence_length
 
     @property
     def pad_id(self) -> int:
@@ -357,12 +357,12 @@ class BertTokenizer:
         return TokenArrays(tokens.token_ids.flat_values.numpy(), tokens.token_ids.row_splits.numpy(), *flat_values)
 
     def _token_ids(self, texts: tf.Tensor, keep_special_tokens: bool) -> tuple[tf.RaggedTensor]:
-        rewritten = self._rewriter.rewrite(texts, keep_special_tokens=keep_special_tokens)
+        rewritten, _ = self._rewriter.rewrite(texts, keep_special_tokens, with_sources=False)
         ids = self._word_piece.tokenize(rewritten)
         return (self._with_special_ids(ids, keep_special_tokens),)
 
     def _tokens(self, texts: tf.Tensor, keep_special_tokens: bool, unit: str) -> Tokens:
-        rewritten, sources = self._rewriter.rewrite_with_sources(texts, keep_special_tokens=keep_special_tokens)
+        rewritten, sources = self._rewriter.rewrite(texts, keep_special_tokens, with_sources=True)
         ids, starts, ends = self._word_piece.tokenize_with_offsets(rewritten)
         ids = self._with_special_ids(ids, keep_special_tokens)
         starts, ends = (tf.cast(offsets.flat_values, tf.int32) for offsets in (starts, ends))
@@ -371,7 +371,7 @@ class BertTokenizer:
 
     def _with_special_ids(self, ids: tf.RaggedTensor, keep_special_tokens: bool) -> tf.RaggedTensor:
         """Replace the ids of stand-ins, which come after the vocabulary, by the ids of their special tokens."""
-        if not self._rewriter.unsplit_tokens(keep_special_tokens) and not self._added_tokens:
+        if not self._rewriter.unsplit_tokens(keep_special_tokens) and not self.added_tokens:
             return ids
         return ids.with_values(tf.gather(self._ids_of_tokens, ids.flat_values))
 

@@ -141,7 +141,7 @@ class TokenizerFolder:
         """
         lengths = [self._read_optional(_SENTENCE).get("max_seq_length"), self._config.get("model_max_length")]
         length = next((length for length in lengths if length is not None), None)
-        if length is None or _is_unlimited(length):
+        if length is None or (isinstance(length, int | float) and length >= UNLIMITED):
             length = self._truncation.get("max_length")
         try:
             return check_length(length)
@@ -303,10 +303,6 @@ def explain_missing_vocabulary() -> str:
 def _parse_id(text: str) -> int | str:
     """Parse the key of a JSON object as an id; return it unchanged if it is not a number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else text
-
-
-def _is_unlimited(length: object) -> bool:
-    return isinstance(length, int | float) and length >= UNLIMITED
 
 
 def check_length(length: object) -> int | None:

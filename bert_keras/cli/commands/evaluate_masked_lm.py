@@ -106,7 +106,7 @@ def _score_texts(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dict[
 def _read_texts(arguments: argparse.Namespace, bad: BadExamples) -> Iterator[str]:
     """Yield the texts of a file: its non-blank lines, or the text column of a table."""
     from bert_keras.pipelines.corpus.text_lines import open_lines
-    from bert_keras.pipelines.readers.file_formats import get_file_ending
+    from bert_keras.pipelines.readers.tables.raw_examples import get_file_ending
 
     form, ending = arguments.format, get_file_ending(arguments.file)
     if form in ("conll", "conllu") or (form is None and ending in _WORD_ENDINGS):

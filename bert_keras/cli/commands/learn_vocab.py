@@ -38,7 +38,7 @@ from bert_keras.publishing import check_writable_file
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.corpus.text_sources import TextSource
-    from bert_keras.pipelines.text.learning.learned_vocabulary import LearnedVocabulary
+    from bert_keras.pipelines.text.learned_vocabulary import LearnedVocabulary
     from bert_keras.pipelines.text.text_rules import TextRules
 
 _MAX_WORKERS = 8  # one process reads the text for all of them: 0.75 s of reading per 2.4 s of counting
@@ -117,7 +117,7 @@ def _describe_settings(
 
 
 def _learn(arguments: argparse.Namespace, rules: TextRules, sources: list[TextSource] | None) -> LearnedVocabulary:
-    from bert_keras.pipelines.text.learning.learned_vocabulary import learn_vocabulary
+    from bert_keras.pipelines.text.learned_vocabulary import learn_vocabulary
 
     with _stage_bars() as progress:
         return learn_vocabulary(
@@ -167,7 +167,7 @@ def _make_text_rules(arguments: argparse.Namespace) -> TextRules:
 
 
 def _make_leading_tokens(arguments: argparse.Namespace) -> list[str]:
-    from bert_keras.pipelines.text.learning.leading_tokens import make_leading_tokens
+    from bert_keras.pipelines.text.vocabulary_training import make_leading_tokens
 
     return make_leading_tokens(arguments.special_token, arguments.unused, size=arguments.size)
 

@@ -217,7 +217,7 @@ def _report_resumable_blocks(out: pathlib.Path) -> Iterator[None]:
 
 
 def _format_resumable_blocks(out: pathlib.Path) -> str | None:
-    from bert_keras.pipelines.records.partial_folder import count_finished_blocks, get_partial_path
+    from bert_keras.pipelines.records.records_folder import count_finished_blocks, get_partial_path
 
     num_blocks = count_finished_blocks(out)
     return f"{num_blocks:,} finished blocks in {get_partial_path(out)}" if num_blocks else None
@@ -242,7 +242,7 @@ def _describe_settings(
 
 
 def _get_option_values(settings: RecordSettings) -> dict[str, object]:
-    from bert_keras.pipelines.records.make_records_command import WITHOUT_OPTION
+    from bert_keras.pipelines.records.settings import WITHOUT_OPTION
 
     return {name: value for name, value in dataclasses.asdict(settings).items() if name not in WITHOUT_OPTION}
 

@@ -149,7 +149,7 @@ def describe_columns(columns: Columns | None) -> dict[str, object]:
     """Return the columns and the delimiter of a table, to print; empty if the file is no table."""
     if columns is None:
         return {}
-    from bert_keras.pipelines.readers.tables.delimiters import DELIMITERS
+    from bert_keras.pipelines.readers.tables.tables import DELIMITERS
 
     purposes = {"text": columns.text, "second text": columns.second_text, "label": columns.label}
     text = ", ".join(f"{purpose} {name!r}" for purpose, name in purposes.items() if name is not None)

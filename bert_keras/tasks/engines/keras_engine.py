@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.checkpoints.checkpoint import check_finite_outputs
-from bert_keras.pipelines.text.autograph import without_autograph
+from bert_keras.pipelines.text.graph.text_batches import without_autograph
 from bert_keras.tasks.engines.engine import Engine, Features
 
 

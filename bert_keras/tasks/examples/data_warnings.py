@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from bert_keras.checks import quote
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.column_names import is_label_name, is_text_name
-from bert_keras.pipelines.readers.tables.listed_examples import describe_place
+from bert_keras.pipelines.readers.tables.raw_examples import describe_place
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.examples.held_out import HeldOut
 from bert_keras.tasks.text_classification import TextExample, get_labels

@@ -11,8 +11,7 @@ from bert_keras.pipelines.readers.labelled_texts import SEPARATOR, get_unusual_d
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.column_names import Columns, guess_columns
 from bert_keras.pipelines.readers.tables.json_examples import read_json_array
-from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, Source, as_source
-from bert_keras.pipelines.readers.tables.raw_examples import TableReader
+from bert_keras.pipelines.readers.tables.raw_examples import ListedExamples, Source, TableReader, as_source
 from bert_keras.pipelines.readers.tables.tables import open_table
 
 _FORMATS = {".json": "json", ".conll": "conll", ".iob": "conll", ".bio": "conll", ".conllu": "conllu", ".txt": "txt"}

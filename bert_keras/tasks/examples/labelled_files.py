@@ -8,8 +8,7 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.bad_examples import BadExamples
 from bert_keras.pipelines.readers.option_spelling import Spell
 from bert_keras.pipelines.readers.tables.column_names import Columns
-from bert_keras.pipelines.readers.tables.listed_examples import Source, describe_place
-from bert_keras.pipelines.readers.tables.raw_examples import quote_names
+from bert_keras.pipelines.readers.tables.raw_examples import Source, describe_place, quote_names
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.examples.file_options import FileOptions
 

@@ -5,7 +5,7 @@ from bert_keras.pipelines.readers.bad_examples import BadExamples
 from bert_keras.pipelines.readers.labelled_texts import read_text_examples
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.column_names import Columns
-from bert_keras.pipelines.readers.tables.listed_examples import Source
+from bert_keras.pipelines.readers.tables.raw_examples import Source
 from bert_keras.tasks.examples.file_options import FileOptions
 from bert_keras.tasks.examples.labelled_files import ScoringInputs, TaskExamples, TrainingInputs
 from bert_keras.tasks.examples.text_data import read_texts

@@ -8,8 +8,7 @@ from bert_keras.pipelines.readers.bad_examples import BadExamples
 from bert_keras.pipelines.readers.labelled_texts import read_labelled_texts
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.column_names import Columns
-from bert_keras.pipelines.readers.tables.listed_examples import Source
-from bert_keras.pipelines.readers.tables.raw_examples import quote_names
+from bert_keras.pipelines.readers.tables.raw_examples import Source, quote_names
 from bert_keras.tasks.examples.file_options import FileOptions
 from bert_keras.tasks.examples.labelled_files import (
     ScoringInputs,

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import tomli_w
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.records.make_records_command import build_remake_command
 from bert_keras.pipelines.records.manifest import list_tokenizer_differences
+from bert_keras.pipelines.records.settings import build_remake_command
 from bert_keras.training.config.phases import PhasePlan, join_schedules, plan_phases
 from bert_keras.training.config.settings import settings, to_plain_values
 from bert_keras.training.config.sources import (

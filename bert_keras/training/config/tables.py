@@ -9,7 +9,7 @@ from pydantic import Field
 
 from bert_keras.config import HIDDEN_ACTS, POSITION_TYPES, PRESETS, BertConfig
 from bert_keras.errors import InputError
-from bert_keras.pipelines.records.make_records_command import build_make_records_command, build_remake_command
+from bert_keras.pipelines.records.settings import build_make_records_command, build_remake_command
 from bert_keras.training.config.settings import (
     BudgetNumber,
     Count,

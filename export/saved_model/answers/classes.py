@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from bert_keras.export.saved_model.answers.text_function import RunModel, TextFunction
-from bert_keras.pipelines.batches.graph_encoding import encode_in_graph
+from bert_keras.pipelines.batches.packing import encode_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.text_classification import THRESHOLD, TextClassification
 

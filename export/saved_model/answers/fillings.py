@@ -10,7 +10,7 @@ from bert_keras.export.saved_model.answers.text_function import (
     group_by_example,
     group_outputs,
 )
-from bert_keras.pipelines.batches.graph_encoding import encode_in_graph
+from bert_keras.pipelines.batches.packing import encode_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
 

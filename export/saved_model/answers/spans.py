@@ -11,7 +11,7 @@ from bert_keras.export.saved_model.answers.text_function import (
     count_per_example,
     group_by_example,
 )
-from bert_keras.pipelines.batches.graph_encoding import EncodedBatch, encode_in_graph, has_most_context_in_graph
+from bert_keras.pipelines.batches.packing import EncodedBatch, encode_in_graph, has_most_context_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.answer_extraction import NUM_LOGITS, QuestionAnswering
 

@@ -9,7 +9,7 @@ from bert_keras.export.saved_model.answers.text_function import (
     count_per_example,
     group_outputs,
 )
-from bert_keras.pipelines.batches.graph_encoding import encode_in_graph, has_most_context_in_graph
+from bert_keras.pipelines.batches.packing import encode_in_graph, has_most_context_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.token_classification import TokenClassification
 

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from bert_keras.export.saved_model.answers.text_function import RunModel, TextFunction
 from bert_keras.features import FEATURES, to_huggingface_names
-from bert_keras.pipelines.batches.graph_encoding import encode_in_graph
+from bert_keras.pipelines.batches.packing import encode_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding, count_prompt_tokens

@@ -7,11 +7,16 @@ from typing import NamedTuple
 
 from bert_keras.checks import format_count, quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.json_lines import parse_json_object
-from bert_keras.pipelines.readers.json_values import check_text
+from bert_keras.pipelines.corpus.text_lines import parse_json_object
+from bert_keras.pipelines.readers.tables.json_examples import check_text
 from bert_keras.pipelines.readers.tables.raw_examples import quote_names
-from bert_keras.pipelines.readers.words.tagged_sentences import OUTSIDE, TaggedSentence, split_words
-from bert_keras.pipelines.readers.words.word_files import NumberedLines, WordFile
+from bert_keras.pipelines.readers.words.tagged_sentences import (
+    OUTSIDE,
+    NumberedLines,
+    TaggedSentence,
+    WordFile,
+    split_words,
+)
 
 _WORD_FIELDS = ("words", "tokens")
 _TAG_FIELDS = ("tags", "labels", "ner_tags")

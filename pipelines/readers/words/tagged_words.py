@@ -10,15 +10,19 @@ from typing import NamedTuple
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_lines import Line, open_lines
 from bert_keras.pipelines.readers.bad_examples import BadExamples, collect_bad
-from bert_keras.pipelines.readers.file_formats import detect_format
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.json_examples import check_is_object, read_json_array
-from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, Source, describe_place
-from bert_keras.pipelines.readers.words.column_words import make_column_reader
-from bert_keras.pipelines.readers.words.conllu_words import make_conllu_reader
+from bert_keras.pipelines.readers.tables.raw_examples import ListedExamples, Source, describe_place, detect_format
+from bert_keras.pipelines.readers.words.column_words import make_column_reader, make_conllu_reader
 from bert_keras.pipelines.readers.words.json_words import make_json_reader, parse_sentence
-from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence, split_words
-from bert_keras.pipelines.readers.words.word_files import NumberedLines, WordFile, split_lines, split_paragraphs
+from bert_keras.pipelines.readers.words.tagged_sentences import (
+    NumberedLines,
+    TaggedSentence,
+    WordFile,
+    split_lines,
+    split_paragraphs,
+    split_words,
+)
 
 __all__ = ["TaggedSentence", "read_tagged_words", "split_words", "stream_tagged_words"]
 
@@ -126,7 +130,13 @@ def stream_tagged_words(
         if format == "json":
             source = read_json_array(source, as_strings=False, spell=spell)
     if isinstance(source, ListedExamples):
-        yield from _parse_listed_sentences(source, WordFile(source.name, *columns))
+        file = WordFile(source.name, *columns)
+        for index, record in enumerate(source.objects):
+            place = describe_place(source, index)
+            try:
+                yield ReadSentence(index, parse_sentence(check_is_object(record, place), file, place, index), None)
+            except InputError as error:
+                yield ReadSentence(index, None, error)
         return
     split, make_reader = _READERS[format]
     is_empty = True
@@ -139,15 +149,6 @@ def stream_tagged_words(
                 yield found
     if is_empty:
         raise InputError(f"{name} has no sentences; expected at least one: name another file")
-
-
-def _parse_listed_sentences(examples: ListedExamples, file: WordFile) -> Iterator[ReadSentence]:
-    for index, record in enumerate(examples.objects):
-        place = describe_place(examples, index)
-        try:
-            yield ReadSentence(index, parse_sentence(check_is_object(record, place), file, place, index), None)
-        except InputError as error:
-            yield ReadSentence(index, None, error)
 
 
 def _parse_part(part: list[Line], parse: Callable[[NumberedLines], TaggedSentence | None]) -> ReadSentence:

@@ -5,14 +5,23 @@ characters and rewritten in the alphabet of a `CharacterTable`.
 """
 
 import re
-from collections.abc import Callable, Iterable
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
+import tensorflow_text as tf_text
 
-from bert_keras.pipelines.text.graph.character_table import LOW_BITS, CharacterTable
-from bert_keras.pipelines.text.graph.characters import CharacterRules, Characters, find_complex_texts
+from bert_keras.errors import InputError, UnsupportedTokenizerError
+from bert_keras.pipelines.text.graph.characters import (
+    LOW_BITS,
+    CharacterRules,
+    Characters,
+    CharacterTable,
+    find_complex_texts,
+)
 from bert_keras.pipelines.text.text_rules import TextRules
+from bert_keras.pipelines.text.vocabulary import MAX_TOKEN_BYTES
 
 _MAX_PATTERN_CHARACTERS = 5_000  # RE2 has memory for at least 10,000
 _REPLACEMENT_CHARACTER, _NONCHARACTER = 0xFFFD, 0x10FFFF  # BERT drops the first; a word with the second is [UNK]
@@ -89,26 +98,20 @@ class Rewriter:
         word = f"[0-9A-Za-z]{{0,{rules.max_input_chars_per_word}}}"
         self._plain_pattern = rf"({word}[\t\n\r -/:-@\[-`{{-~])*{word}"
 
-    def rewrite(self, texts: tf.Tensor, *, keep_special_tokens: bool) -> tf.Tensor:
-        """Rewrite `(B,)` strings; each special token that is not split becomes one character.
-
-        Args:
-            texts: `(B,)` strings.
-            keep_special_tokens: whether no special token is split, or only the tokens `never_split` are not.
-        """
-        return self._rewrite(texts, keep_special_tokens, with_sources=False)[0]
-
-    def rewrite_with_sources(self, texts: tf.Tensor, *, keep_special_tokens: bool) -> tuple[tf.Tensor, Sources]:
-        """Rewrite `(B,)` strings, and return the map to the original texts."""
-        return self._rewrite(texts, keep_special_tokens, with_sources=True)
-
     def unsplit_tokens(self, keep_special_tokens: bool) -> tuple[str, ...]:
         """Return the special tokens that are not split."""
         return self._special_tokens if keep_special_tokens else self._never_split
 
-    def _rewrite(
+    def rewrite(
         self, texts: tf.Tensor, keep_special_tokens: bool, *, with_sources: bool
     ) -> tuple[tf.Tensor, Sources | tuple]:
+        """Rewrite texts; each special token that is not split becomes one character.
+
+        Args:
+            texts: `(B,)` strings.
+            keep_special_tokens: whether no special token is split, or only the tokens `never_split` are not.
+            with_sources: whether to return the map to the original texts; otherwise it is empty.
+        """
         is_plain = tf.strings.regex_full_match(texts, self._plain_pattern)
         unsplit = self.unsplit_tokens(keep_special_tokens)
         if special_pattern := self._special_patterns[unsplit]:
@@ -121,7 +124,7 @@ class Rewriter:
             if not with_sources:
                 return folded, ()
             nothing = tf.zeros([0], tf.int32)
-            return folded, Sources(_make_missing_indices(texts), Writing(*[nothing] * 4), nothing, nothing)
+            return folded, Sources(tf.fill(tf.shape(texts), -1), Writing(*[nothing] * 4), nothing, nothing)
 
         def rewrite_others():
             others = tf.where(~is_plain)[:, 0]
@@ -160,7 +163,7 @@ class Rewriter:
             tf.size(selected) + tf.range(tf.size(complex_texts)),
         )
         sources = Sources(
-            indices=tf.tensor_scatter_nd_update(_make_missing_indices(texts), selected[:, tf.newaxis], indices),
+            indices=tf.tensor_scatter_nd_update(tf.fill(tf.shape(texts), -1), selected[:, tf.newaxis], indices),
             writing=writing,
             original_text_starts=tf.concat(
                 [original_text_starts, tf.gather(original_text_starts, complex_texts)], axis=0
@@ -221,10 +224,6 @@ def _escape_normalized(text: str) -> str:
     return "".join(r"[\t\n\r ]" if character == " " else re.escape(character) for character in text)
 
 
-def _make_missing_indices(texts: tf.Tensor) -> tf.Tensor:
-    return tf.fill(tf.shape(texts), -1)
-
-
 def map_to_original(
     sources: Sources, text_indices: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, *, unit: str
 ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -261,3 +260,51 @@ def map_to_original(
         )
 
     return tf.cond(tf.size(writing.text_starts) > 0, look_up, lambda: (starts, ends))
+
+
+def make_word_piece(
+    table: CharacterTable, vocabulary: Sequence[str], max_word_length: int
+) -> tf_text.FastWordpieceTokenizer:
+    """Return tensorflow-text's WordPiece for rewritten text, whose words are at most `max_word_length` characters.
+
+    Its vocabulary is `vocabulary`, followed by the stand-ins of special tokens.
+    """
+    tokens = [table.rewrite_token(token) for token in vocabulary]
+    for token, rewritten in zip(vocabulary, tokens, strict=True):
+        if len(rewritten.removeprefix("##").encode()) > MAX_TOKEN_BYTES:
+            raise InputError(
+                f"the vocabulary's token {token[:20]!r}... has {len(token)} characters; expected at most "
+                f"{MAX_TOKEN_BYTES}, or {MAX_TOKEN_BYTES // 4} outside ASCII: learn a vocabulary of shorter tokens"
+            )
+    return tf_text.FastWordpieceTokenizer(
+        [*tokens, *map(chr, table.special)],
+        unknown_token="[UNK]",
+        max_bytes_per_word=4 * max_word_length,
+        token_out_type=tf.int32,
+    )
+
+
+def fold_letters(token: str) -> str:
+    """Return every letter that the letters of a token can become: with folded case, with and without accents."""
+    return unicodedata.normalize("NFD", token.lower()) + unicodedata.normalize("NFC", token.lower())
+
+
+def check_added_tokens(tokens: Sequence[str], table: CharacterTable, rules: TextRules) -> None:
+    """Raise `InputError` unless each added token occurs in normalized text and differs there from the others."""
+    if tokens and rules.is_mediapipe:
+        raise InputError(
+            f"added_tokens has {tokens[0]!r}, which text_rules 'mediapipe' splits; expected no added tokens: remove it"
+        )
+    seen: dict[tuple[int, ...], str] = {}
+    for token in tokens:
+        stand_ins = table.normalize(token)
+        if not stand_ins or not table.is_known(stand_ins) or token.startswith("##"):
+            raise UnsupportedTokenizerError(
+                f"the added token {token!r} never occurs in normalized text; expected letters, marks that are not "
+                "stripped or punctuation, without ## before them: remove it from added_tokens"
+            )
+        if (other := seen.setdefault(stand_ins, token)) != token:
+            raise UnsupportedTokenizerError(
+                f"the added tokens {other!r} and {token!r} are equal in normalized text; expected different tokens: "
+                "remove one"
+            )

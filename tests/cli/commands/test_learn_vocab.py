@@ -12,7 +12,7 @@ import pytest
 
 from bert_keras.cli.main import main, parser
 from bert_keras.pipelines.corpus.word_counts import MAX_WORDS
-from bert_keras.pipelines.text.learning.learned_vocabulary import learn_vocabulary
+from bert_keras.pipelines.text.learned_vocabulary import learn_vocabulary
 from bert_keras.pipelines.text.vocabulary import encode_vocabulary, read_vocabulary
 
 SENTENCES = ["the lower the better", "lowest and newest, wider and Wider", "caf\u00e9 new-newer"] * 5

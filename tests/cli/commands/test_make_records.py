@@ -13,7 +13,7 @@ import pytest
 from bert_keras.cli.main import main, parser
 from bert_keras.pipelines.corpus.text_sources import find_sources
 from bert_keras.pipelines.records import FileText, RecordSettings, read_manifest, write_records
-from bert_keras.pipelines.records.partial_folder import count_finished_blocks
+from bert_keras.pipelines.records.records_folder import count_finished_blocks
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 TOKENS = "[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat on a mat dog ran off with hat . ,".split()

@@ -5,8 +5,7 @@ import importlib.util
 import numpy as np
 import pytest
 
-from bert_keras.pipelines.text.text_rules import TextRules
-from bert_keras.pipelines.text.unicode_table import NUM_CODE_POINTS, unicode_table
+from bert_keras.pipelines.text.text_rules import NUM_CODE_POINTS, TextRules, unicode_table
 
 from .python_client import EXAMPLES, bert_client
 

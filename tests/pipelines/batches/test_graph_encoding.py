@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.pipelines.batches.encoding import encode, has_most_context
-from bert_keras.pipelines.batches.graph_encoding import encode_in_graph, has_most_context_in_graph
+from bert_keras.pipelines.batches.packing import encode_in_graph, has_most_context_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from tests.marks import slow_except
 

@@ -8,14 +8,15 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_keras.pipelines.batches.mask_choice import (
+from bert_keras.pipelines.batches.masking import (
+    MaskingTokens,
     choose_tokens,
     choose_words,
     compute_span_length_rates,
     draw_spans,
     find_word_starts,
+    mask_tokens,
 )
-from bert_keras.pipelines.batches.masking import MaskingTokens, mask_tokens
 from bert_keras.pipelines.batches.seeds import make_example_seeds, uniform, uniform_at
 
 # a vocabulary of 5 special tokens, 40 words and 20 "##" tokens

@@ -11,7 +11,7 @@ import tensorflow as tf
 from bert_keras.errors import InputError
 from bert_keras.features import FEATURES
 from bert_keras.files import compute_digest
-from bert_keras.pipelines.batches import record_order
+from bert_keras.pipelines.batches import pretraining_batches
 from bert_keras.pipelines.batches.masking import ELECTRA_REPLACE_RATES, MaskingTokens, mask_tokens
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.batches.seeds import make_example_seeds
@@ -250,7 +250,7 @@ def test_epoch_has_every_record_once(batches):
     slow_except(itertools.product([7, 65_536], ["dynamic", "static"]), quick=[(7, "dynamic")]),
 )
 def test_every_epoch_has_a_new_order_and_new_dynamic_masks(window, masking, batches, monkeypatch):
-    monkeypatch.setattr(record_order, "_SHUFFLE_WINDOW", window)
+    monkeypatch.setattr(pretraining_batches, "_SHUFFLE_WINDOW", window)
     sequences = list_sequences(batches(batch_size=1, epochs=2, masking=masking))
     first, second = sequences[:NUM_TRAIN], sequences[NUM_TRAIN:]
     assert [restore_ids(sequence) for sequence in first] != [restore_ids(sequence) for sequence in second]
@@ -275,8 +275,8 @@ STARTS = ("first epoch", "second epoch", "last epoch")
     ],
 )
 def test_batches_can_start_anywhere(shuffle, drop_remainder, window, interleaved, starts, batches, monkeypatch):
-    monkeypatch.setattr(record_order, "_SHUFFLE_WINDOW", window)
-    monkeypatch.setattr(record_order, "_NUM_INTERLEAVED", interleaved)
+    monkeypatch.setattr(pretraining_batches, "_SHUFFLE_WINDOW", window)
+    monkeypatch.setattr(pretraining_batches, "_NUM_INTERLEAVED", interleaved)
     settings = {"shuffle": shuffle, "drop_remainder": drop_remainder, "epochs": 3}
     all_batches = batches(**settings)
     assert len(all_batches) == 3 * (NUM_TRAIN // 5 if drop_remainder else -(-NUM_TRAIN // 5))

@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_keras.pipelines.batches.record_features import pad_records, pad_sentence_labels
+from bert_keras.pipelines.batches.pretraining_batches import pad_records, pad_sentence_labels
 from bert_keras.pipelines.records import Record, parse_records, serialize_records
 
 RECORDS = [

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.pipelines.batches import record_order
-from bert_keras.pipelines.batches.record_order import ShardedRecords
+from bert_keras.pipelines.batches import pretraining_batches
+from bert_keras.pipelines.batches.pretraining_batches import ShardedRecords
 from tests.marks import slow
 
 COUNTS = (40, 40, 0, 40, 1)
@@ -35,8 +35,8 @@ def orders(paths, monkeypatch):
     """
 
     def read(starts, seed=0, *, window=65_536, interleaved=8):
-        monkeypatch.setattr(record_order, "_SHUFFLE_WINDOW", window)
-        monkeypatch.setattr(record_order, "_NUM_INTERLEAVED", interleaved)
+        monkeypatch.setattr(pretraining_batches, "_SHUFFLE_WINDOW", window)
+        monkeypatch.setattr(pretraining_batches, "_NUM_INTERLEAVED", interleaved)
         records = ShardedRecords(paths, FIRST_NUMBERS, COUNTS, seed)
 
         def read_one(place, start):

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.features import FEATURES, IGNORED_LABEL
-from bert_keras.pipelines.batches.batch_share import BatchShare
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode
+from bert_keras.pipelines.batches.epochs import BatchShare
 from bert_keras.pipelines.batches.task_batches import make_task_batches
 from tests.marks import slow, slow_except
 

@@ -8,11 +8,11 @@ import tracemalloc
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus import byte_lines, text_lines
-from bert_keras.pipelines.corpus.byte_lines import open_bytes, read_whole_content, read_whole_lines
+from bert_keras.pipelines.corpus import text_lines
+from bert_keras.pipelines.corpus.text_lines import open_bytes, read_whole_content, read_whole_lines
 from bert_keras.pipelines.corpus.text_sources import find_sources, read_lines
 from bert_keras.pipelines.readers.questions import read_questions
-from bert_keras.pipelines.readers.tables import delimited_examples
+from bert_keras.pipelines.readers.tables import tables
 from bert_keras.pipelines.readers.tables.tables import open_table
 from bert_keras.pipelines.readers.words.tagged_words import read_tagged_words
 from bert_keras.pipelines.records.documents import FileText
@@ -25,10 +25,9 @@ BOUND = 1000
 @pytest.fixture
 def small_bounds(monkeypatch):
     """Lines of 1,000 bytes and documents of 2,000, so that the tests need no large files."""
-    for module in (byte_lines, text_lines):
-        monkeypatch.setattr(module, "MAX_LINE_BYTES", BOUND)
-    monkeypatch.setattr(byte_lines, "MAX_DOCUMENT_BYTES", 2 * BOUND)
-    monkeypatch.setattr(byte_lines, "_MAX_PART_BYTES", 100)
+    monkeypatch.setattr(text_lines, "MAX_LINE_BYTES", BOUND)
+    monkeypatch.setattr(text_lines, "MAX_DOCUMENT_BYTES", 2 * BOUND)
+    monkeypatch.setattr(text_lines, "_MAX_PART_BYTES", 100)
 
 
 READERS = {
@@ -110,7 +109,7 @@ def test_invalid_lines_before_the_first_valid_one_are_not_held_in_memory(tmp_pat
     ("read", "bound"), [(read_whole_lines, "MAX_LINE_BYTES"), (read_whole_content, "MAX_DOCUMENT_BYTES")]
 )
 def test_a_gzip_bomb_is_an_error_with_little_memory(read, bound, tmp_path, monkeypatch):
-    monkeypatch.setattr(byte_lines, bound, 2_000_000)
+    monkeypatch.setattr(text_lines, bound, 2_000_000)
     path = tmp_path / "bomb.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
         for _ in range(30):
@@ -165,6 +164,5 @@ def test_closed_standard_input_is_an_error(monkeypatch):
         list(read_lines(find_sources("-")))
 
 
-def test_all_readers_have_the_same_bounds():
-    assert text_lines.MAX_LINE_BYTES == byte_lines.MAX_LINE_BYTES
-    assert delimited_examples.MAX_CSV_FIELD < byte_lines.MAX_LINE_BYTES
+def test_a_csv_field_fits_into_a_line():
+    assert tables.MAX_CSV_FIELD < text_lines.MAX_LINE_BYTES

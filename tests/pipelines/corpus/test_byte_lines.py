@@ -7,8 +7,8 @@ import random
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus import byte_lines
-from bert_keras.pipelines.corpus.byte_lines import open_bytes, read_short_lines
+from bert_keras.pipelines.corpus import text_lines
+from bert_keras.pipelines.corpus.text_lines import open_bytes, read_short_lines
 
 PACKED = gzip.compress(random.Random(3).randbytes(5000).hex().encode())
 
@@ -61,7 +61,7 @@ def test_short_lines_are_read_whole_with_their_numbers():
 )
 @pytest.mark.parametrize("end", [b"", b"\nlast\n"])
 def test_a_long_line_is_split_at_white_space_or_between_characters_without_loss(monkeypatch, line, end):
-    monkeypatch.setattr(byte_lines, "_MAX_PART_BYTES", 16)
+    monkeypatch.setattr(text_lines, "_MAX_PART_BYTES", 16)
     parts = split_parts(b"first\n" + line + end)
     assert b"".join(part for _, part in parts) == b"first\n" + line + end
     assert max(len(part) for _, part in parts) <= 2 * 16

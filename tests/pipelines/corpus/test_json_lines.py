@@ -3,7 +3,7 @@
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.json_lines import read_record_text
+from bert_keras.pipelines.corpus.text_lines import read_record_text
 
 
 def test_the_text_of_a_record_can_have_line_ends_and_escapes():

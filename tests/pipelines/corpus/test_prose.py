@@ -2,7 +2,7 @@
 
 import pytest
 
-from bert_keras.pipelines.corpus.prose import extract_paragraphs, split_sentences
+from bert_keras.pipelines.corpus.default_corpus import extract_paragraphs, split_sentences
 
 
 @pytest.mark.parametrize(

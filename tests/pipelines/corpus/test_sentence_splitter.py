@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from bert_keras.pipelines.corpus.sentence_splitter import split_running_text
+from bert_keras.pipelines.records.block_records import split_running_text
 from tests.shared_data import shared
 
 

@@ -7,8 +7,7 @@ import random
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.tables.delimiters import DELIMITERS, choose_delimiter, parse_delimiter
-from bert_keras.pipelines.readers.tables.tables import open_table
+from bert_keras.pipelines.readers.tables.tables import DELIMITERS, choose_delimiter, open_table, parse_delimiter
 from tests.pipelines.readers.whole_tables import read_table
 from tests.shared_data import shared
 

@@ -200,7 +200,7 @@ def test_first_json_line_may_be_invalid_if_the_columns_are_set(feed):
 
 @pytest.mark.parametrize("num_lines", [2, 2000])
 def test_unclosed_quote_ends_the_stream_with_bounded_memory(feed, monkeypatch, num_lines):
-    monkeypatch.setattr("bert_keras.pipelines.readers.tables.delimited_examples.MAX_CSV_FIELD", 1000)
+    monkeypatch.setattr("bert_keras.pipelines.readers.tables.tables.MAX_CSV_FIELD", 1000)
     feed(b'a,b\n1,2\n3,"4\n' + b"5,6\n" * num_lines)
     with open_table("-", format="csv") as table:
         examples = table.read()

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from bert_keras.pipelines.records.examples.tokenized_documents import Document, TokenizedText
+from bert_keras.pipelines.records.tokenized_documents import Document, TokenizedText
 
 
 def make_tokenized_text(documents):

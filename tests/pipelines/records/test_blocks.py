@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from bert_keras.pipelines.records.blocks import Block, is_held_out, plan_blocks
+from bert_keras.pipelines.records.documents import Block, is_held_out, plan_blocks
 
 SETTINGS = {"block_bytes": 100, "seed": 5, "held_out_rate": 0.3}
 

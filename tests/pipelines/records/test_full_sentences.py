@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bert_keras.pipelines.records.examples.full_sentences import generate_full_sentences
-from bert_keras.pipelines.records.examples.tokenized_documents import TokenizedText
+from bert_keras.pipelines.records.examples import generate_full_sentences
+from bert_keras.pipelines.records.tokenized_documents import TokenizedText
 
 from .made_text import make_tokenized_text
 

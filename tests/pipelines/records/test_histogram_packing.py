@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from bert_keras.pipelines.records.examples.histogram_packing import pack_by_histogram
+from bert_keras.pipelines.records.examples import pack_by_histogram
 from tests.marks import slow_except
 
 

@@ -21,8 +21,9 @@ from bert_keras.pipelines.records import (
     records_folder,
 )
 from bert_keras.pipelines.records import write_records as write
-from bert_keras.pipelines.records.blocks import is_held_out
+from bert_keras.pipelines.records.documents import is_held_out
 from bert_keras.pipelines.records.manifest import QUALITY_COUNTS
+from bert_keras.pipelines.text.portable_tokenizer import write_settings
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.staging import LISTING
 from tests.marks import slow, slow_except
@@ -308,7 +309,7 @@ def test_tokenizer_spec_gives_the_same_tokenizer_and_files(tiny_tokenizer, tmp_p
         spec = TokenizerSpec.from_tokenizer(tokenizer)
         assert TokenizerSpec.from_tokenizer(BertTokenizer(**spec.arguments)) == spec
         tokenizer.save(tmp_path / "one")
-        spec.save(tmp_path / "two")
+        write_settings(tmp_path / "two", spec)
         assert read_content(tmp_path / "one") == read_content(tmp_path / "two")
 
 

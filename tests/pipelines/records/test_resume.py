@@ -15,7 +15,7 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.records import DocumentText, read_manifest
 from bert_keras.pipelines.records import records_folder as folder_module
 from bert_keras.pipelines.records import write_records as write
-from bert_keras.pipelines.records.partial_folder import count_finished_blocks, get_partial_path
+from bert_keras.pipelines.records.records_folder import count_finished_blocks, get_partial_path
 from bert_keras.staging import lock_folder
 from tests.marks import slow
 
@@ -211,7 +211,7 @@ def test_unwritable_path_is_rejected(text, tiny_tokenizer, tmp_path):
 SCRIPT = """
 import sys, time
 from bert_keras.pipelines.records import TokenizerSpec, records_folder, write_records
-from bert_keras.pipelines.records.blocks import Shard
+from bert_keras.pipelines.records.documents import Shard
 from bert_keras.pipelines.records.manifest import COUNTS, QUALITY_COUNTS
 
 def make_reverser(settings, tokenizer, sentences, *, num_threads=None):

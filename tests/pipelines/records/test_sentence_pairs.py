@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.records.examples.sentence_pairs import (
+from bert_keras.pipelines.records.examples import (
     generate_next_sentence_pairs,
     generate_sentence_order_pairs,
 )
-from bert_keras.pipelines.records.examples.tokenized_documents import Document, TokenizedText
+from bert_keras.pipelines.records.tokenized_documents import Document, TokenizedText
 
 from .made_text import make_tokenized_text
 from .reference_pairs import reference_pairs

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.pipelines.records import token_counts
-from bert_keras.pipelines.records.token_counts import count_tokens
+from bert_keras.pipelines.records import record
+from bert_keras.pipelines.records.record import count_tokens
 
 
 @pytest.fixture
@@ -19,8 +19,8 @@ def shards(tmp_path, monkeypatch):
         with tf.io.TFRecordWriter(paths[-1]) as writer:
             for _ in range(40):
                 writer.write(example.SerializeToString())
-    monkeypatch.setattr(token_counts, "read_manifest", lambda folder: {})
-    monkeypatch.setattr(token_counts, "list_shard_paths", lambda folder, manifest, split: paths)
+    monkeypatch.setattr(record, "read_manifest", lambda folder: {})
+    monkeypatch.setattr(record, "list_shard_paths", lambda folder, manifest, split: paths)
     return tmp_path
 
 
@@ -31,6 +31,6 @@ def test_all_records_are_counted(shards):
 
 
 def test_a_sample_has_records_of_every_shard(shards, monkeypatch):
-    monkeypatch.setattr(token_counts, "_MAX_RECORDS", 10)
+    monkeypatch.setattr(record, "_MAX_RECORDS", 10)
     counts = count_tokens(shards, 10)
     assert counts.tolist() == [0, 0, 10, 10, 0, 10, 0, 10, 0, 0]

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 import bert_keras.pipelines
-from bert_keras.pipelines.text.unicode_table import UNICODE_VERSION
+from bert_keras.pipelines.text.text_rules import UNICODE_VERSION
 
 from .make_unicode_table import table_lines
 

@@ -6,8 +6,8 @@ import unicodedata
 import numpy as np
 import pytest
 
+from bert_keras.pipelines.text.text_rules import UNICODE_VERSION
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.pipelines.text.unicode_table import UNICODE_VERSION
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 from tests.marks import slow, slow_except
 from tests.shared_data import SHARED_DATA, shared

@@ -6,7 +6,7 @@ import unicodedata
 import numpy as np
 import pytest
 
-from bert_keras.pipelines.text.unicode_table import NUM_CODE_POINTS, UNICODE_VERSION, unicode_table
+from bert_keras.pipelines.text.text_rules import NUM_CODE_POINTS, UNICODE_VERSION, unicode_table
 from tests.shared_data import shared
 
 from .google_reference import TABLE_PATH, changed_characters, select_comparable

@@ -8,7 +8,7 @@ import polars
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.tables.listed_examples import as_source
+from bert_keras.pipelines.readers.tables.raw_examples import as_source
 from bert_keras.tasks.examples.file_options import FileOptions
 from bert_keras.tasks.examples.prediction_data import read_prediction_data
 from bert_keras.tasks.examples.scoring_data import read_scoring_data

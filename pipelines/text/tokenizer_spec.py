@@ -5,11 +5,10 @@ A `BertTokenizer` needs TensorFlow, which costs 0.5 GB and seconds. The process 
 
 import dataclasses
 import hashlib
-import os
 from collections.abc import Mapping
 
 from bert_keras.pipelines.text.text_rules import TextRules
-from bert_keras.pipelines.text.tokenizer_writing import write_settings
+from bert_keras.pipelines.text.tokenizer_folder import check_length
 from bert_keras.pipelines.text.vocabulary import (
     SPECIAL_TOKENS,
     check_special_tokens,
@@ -40,7 +39,7 @@ class TokenizerSpec:
         max_sequence_length: maximum length that the model accepts, or None.
 
     Raises:
-        InputError: the vocabulary is invalid, or lacks a special or added token.
+        InputError: the vocabulary or the maximum length is invalid, or the vocabulary lacks a special or added token.
     """
 
     vocabulary: tuple[str, ...]
@@ -52,6 +51,7 @@ class TokenizerSpec:
     def __post_init__(self) -> None:
         check_vocabulary(self.vocabulary)
         check_special_tokens((*self.special_tokens, *self.added_tokens), set(self.vocabulary))
+        check_length(self.max_sequence_length)
 
     @classmethod
     def from_arguments(cls, arguments: Mapping[str, object], max_sequence_length: int | None) -> "TokenizerSpec":
@@ -67,15 +67,7 @@ class TokenizerSpec:
     @classmethod
     def from_tokenizer(cls, tokenizer: object) -> "TokenizerSpec":
         """Return the spec of a `BertTokenizer`. A `TokenizerSpec` is returned unchanged."""
-        if isinstance(tokenizer, cls):
-            return tokenizer
-        return cls(
-            tuple(tokenizer.vocabulary),
-            tokenizer.rules,
-            tuple(tokenizer.special_tokens[len(SPECIAL_TOKENS) :]),
-            tokenizer.added_tokens,
-            tokenizer.max_sequence_length,
-        )
+        return tokenizer if isinstance(tokenizer, cls) else tokenizer.spec
 
     @property
     def arguments(self) -> dict:
@@ -107,21 +99,7 @@ class TokenizerSpec:
         """The SHA-256 of all arguments. Tokenizers with equal digests return equal ids."""
         return hashlib.sha256(repr(sorted(self.arguments.items())).encode()).hexdigest()
 
-    def save(self, folder: str | os.PathLike) -> None:
-        """Write the files that `BertTokenizer.save` writes."""
-        write_settings(folder, self)
-
     @property
     def special_tokens(self) -> tuple[str, ...]:
         """All special tokens, BERT's five first."""
         return (*SPECIAL_TOKENS, *self.additional_special_tokens)
-
-    @property
-    def cls_id(self) -> int:
-        """The id of [CLS]."""
-        return self.vocabulary.index("[CLS]")
-
-    @property
-    def sep_id(self) -> int:
-        """The id of [SEP]."""
-        return self.vocabulary.index("[SEP]")

@@ -1,21 +1,26 @@
-"""Pairs of segments for next-sentence prediction ("nsp") and sentence-order prediction ("sop").
+"""The sequences of pretraining examples: pairs of segments, full sentences, and several examples packed into one.
+
+"nsp" and "sop" are pairs of segments for next-sentence prediction and sentence-order prediction.
 
 "nsp" follows Google's `create_pretraining_data.py` with two differences. The pairs of a document are a pure function of
 (seed, document number, text of its block), so blocks can be processed in any order. The shorter length is drawn for a
 sequence instead of a whole document, so `short_sequence_rate` is the share of short sequences. "sop" follows ALBERT.
 
 Segments are ranges of the flat array of ids: a pair is five numbers, and nothing is copied before it is written.
+
+Full sentences fill sequences greedily: FULL-SENTENCES and DOC-SENTENCES (RoBERTa, Liu et al. 2019, 4.2).
 """
 
 import bisect
+import collections
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.records.examples.tokenized_documents import Document, TokenizedText
 from bert_keras.pipelines.records.settings import NUM_SPECIAL
+from bert_keras.pipelines.records.tokenized_documents import Document, TokenizedText
 
 _RANDOM_NEXT_RATE = 0.5
 _SWAP_RATE = 0.5
@@ -140,3 +145,113 @@ def _truncate(
     first_start += int(rng.binomial(num_first - left_first, 0.5))
     second_start += int(rng.binomial(num_second - left_second, 0.5))
     return first_start, first_start + left_first, second_start, second_start + left_second
+
+
+def generate_full_sentences(
+    text: TokenizedText, *, max_sequence_length: int, sep_id: int, keep_documents_apart: bool = False
+) -> Iterator[np.ndarray]:
+    """Yield the tokens of each sequence without [CLS] and the last [SEP]. Each token is in exactly one sequence.
+
+    A sequence gets whole sentences until the next one does not fit. A sentence longer than a sequence starts a new
+    sequence and fills as many as it needs. A [SEP] separates documents in a sequence.
+
+    Args:
+        text: the documents.
+        max_sequence_length: maximum length, including [CLS] and every [SEP].
+        sep_id: the id of [SEP].
+        keep_documents_apart: whether a sequence ends with its document.
+    """
+    room = max_sequence_length - 2  # [CLS] ... [SEP]
+    groups = [[document] for document in text.documents] if keep_documents_apart else [text.documents]
+    for documents in groups:
+        for tokens, separators in _plan_sequences(text.starts, documents, room):
+            yield np.insert(text.ids[tokens], separators, sep_id) if separators else text.ids[tokens]
+
+
+def _plan_sequences(
+    starts: list[int], documents: list[Document], room: int
+) -> Iterator[tuple[slice | np.ndarray, list[int]]]:
+    """Yield the tokens of each sequence, and the offsets in them where a [SEP] is inserted."""
+    sentences = [sentence for document in documents for sentence in range(document.start, document.end)]
+    ordinals = [index for index, document in enumerate(documents) for _ in range(document.start, document.end)]
+    # the start and end of each sentence if all of them were concatenated, with a [SEP] between documents
+    lengths = np.array([starts[sentence + 1] - starts[sentence] for sentence in sentences], np.int64)
+    begins = np.cumsum(lengths) - lengths + ordinals
+    begins, ends = begins.tolist(), (begins + lengths).tolist()
+    index, num_used = 0, 0  # the next sentence, and the number of its tokens that are in sequences already
+    while index < len(sentences):
+        begin = begins[index] + num_used
+        last = bisect.bisect_right(ends, begin + room) - 1
+        if last < index:  # the sentence is longer than a sequence
+            first = starts[sentences[index]] + num_used
+            yield slice(first, first + room), []
+            num_used += room
+            continue
+        yield _join_sentences(starts, sentences, ordinals, index, last, num_used)
+        index, num_used = last + 1, 0
+
+
+def _join_sentences(
+    starts: list[int], sentences: list[int], ordinals: list[int], index: int, last: int, num_used: int
+) -> tuple[slice | np.ndarray, list[int]]:
+    """Return the tokens of the sentences from `index` to `last` without the first `num_used`, and the separators."""
+    cuts = [later for later in range(index + 1, last + 1) if ordinals[later] != ordinals[later - 1]]
+    runs, separators, length = [], [], 0
+    for begin, end in zip([index, *cuts], [*cuts, last + 1], strict=True):
+        run = (starts[sentences[begin]] + (num_used if begin == index else 0), starts[sentences[end - 1] + 1])
+        runs.append(np.arange(*run) if cuts else slice(*run))
+        length += run[1] - run[0]
+        separators.append(length)
+    return (np.concatenate(runs) if cuts else runs[0]), separators[:-1]
+
+
+def pack_by_histogram(lengths: np.ndarray, *, sequence_length: int, max_examples: int) -> list[list[int]]:
+    """Return the examples of each sequence, longest first, as indices. Each example is in exactly one sequence.
+
+    Best fit, longest first, on the histogram of lengths, as in "Efficient Sequence Packing without Cross-contamination"
+    (Krell et al. 2021): sequences with the same lengths are counted instead of listed, so the work depends on the
+    length of a sequence, not on the number of examples.
+
+    Args:
+        lengths: `(examples,)` integers, from 1 to `sequence_length`.
+        sequence_length: maximum sum of the lengths in a sequence.
+        max_examples: maximum number of examples in a sequence.
+    """
+    unpacked = collections.defaultdict(collections.deque)
+    for index, length in enumerate(lengths.tolist()):
+        unpacked[length].append(index)
+    histogram = {length: len(indices) for length, indices in unpacked.items()}
+    return [
+        [unpacked[length].popleft() for length in pattern]
+        for pattern, count in _find_patterns(histogram, sequence_length, max_examples)
+        for _ in range(count)
+    ]
+
+
+def _find_patterns(
+    histogram: dict[int, int], sequence_length: int, max_examples: int
+) -> list[tuple[tuple[int, ...], int]]:
+    """Return each pattern, the lengths in a sequence, with the number of such sequences."""
+    closed: list[tuple[tuple[int, ...], int]] = []
+    open_by_room: dict[int, list[tuple[tuple[int, ...], int]]] = collections.defaultdict(list)
+
+    def add(pattern: tuple[int, ...], count: int) -> None:
+        room = sequence_length - sum(pattern)
+        (open_by_room[room] if room and len(pattern) < max_examples else closed).append((pattern, count))
+
+    for length in sorted(histogram, reverse=True):
+        left = histogram[length]
+        for room in range(length, sequence_length + 1):
+            while left and open_by_room.get(room):
+                pattern, count = open_by_room[room].pop()
+                repeats = min(room // length, max_examples - len(pattern), left)
+                used = min(count, left // repeats)
+                if used < count:
+                    open_by_room[room].append((pattern, count - used))
+                add(pattern + (length,) * repeats, used)
+                left -= used * repeats
+        while left:  # new sequences, each with as many examples of this length as fit
+            repeats = min(sequence_length // length, max_examples, left)
+            add((length,) * repeats, left // repeats)
+            left %= repeats
+    return closed + [pattern for patterns in open_by_room.values() for pattern in patterns]

@@ -16,11 +16,14 @@ from bert_keras.pipelines.corpus.data_quality import (
 from bert_keras.pipelines.corpus.default_corpus import read_python_lines
 from bert_keras.pipelines.corpus.text_sources import Names, TextSource, find_sources, read_lines
 from bert_keras.pipelines.corpus.word_counts import MAX_WORDS, WordCounts, count_words
-from bert_keras.pipelines.text.learning.alphabet import Alphabet, choose_alphabet
-from bert_keras.pipelines.text.learning.leading_tokens import make_leading_tokens
-from bert_keras.pipelines.text.learning.training import train_vocabulary
 from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.pipelines.text.vocabulary_settings import get_settings_path, write_vocabulary_and_settings
+from bert_keras.pipelines.text.vocabulary_training import (
+    Alphabet,
+    choose_alphabet,
+    make_leading_tokens,
+    train_vocabulary,
+)
 from bert_keras.publishing import check_writable_file
 
 Progress = Callable[[str, int, int | None], None]
@@ -142,7 +145,7 @@ def learn_vocabulary(
         num_forgotten=words.num_forgotten,
         num_workers=words.num_workers,
         statistics=statistics,
-        warnings=find_vocabulary_warnings(statistics),
+        warnings=list(find_vocabulary_warnings(statistics)),
     )
 
 

@@ -1,4 +1,0 @@
-"""Learning a WordPiece vocabulary from text.
-
-Start with `learned_vocabulary.py`.
-"""
