@@ -1,24 +1,146 @@
 """The section "Versions": Python, bert-keras, and the packages that it requires."""
 
+import functools
+import importlib.metadata
 import platform
+import shlex
+from collections.abc import Iterator, Sequence
 
-from packaging.requirements import Requirement
-from packaging.version import Version
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from bert_keras import __version__
 from bert_keras.doctor.findings import Section
-from bert_keras.doctor.installed import (
-    NAME,
-    build_install_command,
-    format_range,
-    is_supported,
-    list_extras,
-    read_python_range,
-    read_requirements,
-    read_version,
-)
+from bert_keras.errors import InputError
 
 _DEVELOPER_EXTRAS = ("test", "docs")  # one line each: users do not need them
+
+
+NAME = "bert-keras"
+_LOWER_BOUNDS = ("==", "~=", ">", ">=", "===")
+
+
+@functools.cache
+def read_version(name: str) -> Version | None:
+    """Return the version of the installed distribution that Python imports; None: it is not installed."""
+    try:
+        return Version(importlib.metadata.version(name))
+    except (importlib.metadata.PackageNotFoundError, InvalidVersion, TypeError):  # TypeError: metadata without version
+        return None
+
+
+@functools.cache
+def read_requirements(name: str = NAME, extra: str = "") -> tuple[Requirement, ...]:
+    """Return the requirements of a distribution on this system.
+
+    Args:
+        name: the distribution.
+        extra: return those that the extra adds; "": those without any extra.
+
+    Raises:
+        InputError: the distribution is not installed.
+    """
+    found = []
+    for line in _read_distribution(name).requires or ():
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement:  # of an old release of another package
+            continue
+        marker = requirement.marker
+        is_base = marker is None or marker.evaluate({"extra": ""})
+        if is_base if not extra else not is_base and marker.evaluate({"extra": extra}):
+            found.append(requirement)
+    return tuple(found)
+
+
+def list_extras() -> list[str]:
+    """Return the extras of bert-keras in alphabetical order.
+
+    Raises:
+        InputError: bert-keras is not installed.
+    """
+    return sorted(_read_distribution(NAME).metadata.get_all("Provides-Extra") or ())
+
+
+def read_python_range() -> SpecifierSet:
+    """Return the Python versions that bert-keras supports.
+
+    Raises:
+        InputError: bert-keras is not installed.
+    """
+    return SpecifierSet(_read_distribution(NAME).metadata.get("Requires-Python") or "")
+
+
+def list_required_packages() -> list[str]:
+    """Return the names of the packages that bert-keras requires, with those of its extras; empty if not installed."""
+    try:
+        extras = ["", *list_extras()]
+        names = (canonicalize_name(one.name) for extra in extras for one in read_requirements(NAME, extra))
+        return [name for name in dict.fromkeys(names) if name != NAME]
+    except InputError:
+        return []
+
+
+def find_unmet_requirements() -> Iterator[tuple[str, Requirement, Version | None]]:
+    """Yield the package, its requirement and the installed version, where a package has a wrong dependency.
+
+    The packages are all that bert-keras needs, directly or through others. Its own requirements are not among them.
+    """
+    names = [canonicalize_name(one.name) for one in read_requirements()]
+    for name in names:  # grows meanwhile
+        if read_version(name) is None:
+            continue
+        for requirement in read_requirements(name):
+            version = read_version(requirement.name)
+            if version is None or not is_supported(version, requirement.specifier):
+                yield name, requirement, version
+            if (other := canonicalize_name(requirement.name)) not in names:
+                names.append(other)
+
+
+def is_supported(version: Version, specifier: SpecifierSet) -> bool:
+    """Whether a version is in a range; pre-releases are."""
+    return specifier.contains(version, prereleases=True)
+
+
+def format_range(specifier: SpecifierSet) -> str:
+    """Format a range of versions with its lower bound first."""
+    parts = sorted(specifier, key=lambda one: (one.operator not in _LOWER_BOUNDS, one.operator != "!=", one.version))
+    return ",".join(map(str, parts)) or "any version"
+
+
+def build_install_command(*names: str, extra: str | None = None) -> str:
+    """Return the command that installs packages in the supported versions.
+
+    Args:
+        *names: packages that bert-keras requires.
+        extra: install this extra instead.
+    """
+    if extra is not None:
+        return f"pip install '{NAME}[{extra}]'"
+    known = {canonicalize_name(one.name): one for one in _read_all_requirements()}
+    words = [f"{name}{format_range(known[name].specifier)}" if name in known else name for name in names]
+    return f"pip install {shlex.join(words)}"
+
+
+def _read_all_requirements() -> Sequence[Requirement]:
+    try:
+        return [one for extra in ["", *list_extras()] for one in read_requirements(NAME, extra)][::-1]
+    except InputError:
+        return []
+
+
+@functools.cache
+def _read_distribution(name: str) -> importlib.metadata.Distribution:
+    try:
+        return importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        raise InputError(
+            f"{name} is not installed, although its code can be imported; expected an installation: run  "
+            f"pip install {name}  or, in a clone,  pip install -e ."
+        ) from None
 
 
 def check_versions() -> Section:

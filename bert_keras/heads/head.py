@@ -32,6 +32,10 @@ class Head:
             not answer texts.
         comparison: the function that compares the answers of a SavedModel with the answers of the task;
             `module:attribute`.
+        endpoint: the description of its path in `serve`, a `TaskEndpoint` of `serving/protocols/tasks.py`;
+            `module:attribute`, or None if it has no path of its own.
+        served_as: what a model with this head gives to the clients of other servers, "vectors" or "scores" of classes,
+            or None if their protocols have no name for it.
         options: the options of `finetune` and of the commands that read labelled examples which only some tasks have.
         has_num_classes: whether the constructor takes `num_classes`.
         reads_windows: whether long texts are read in overlapping windows by default.
@@ -56,6 +60,8 @@ class Head:
     outputs: tuple[str, ...] = ()
     graph: str | None = None
     comparison: str | None = None
+    endpoint: str | None = None
+    served_as: str | None = None
     options: tuple[str, ...] = ()
     has_num_classes: bool = False
     reads_windows: bool = False

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from bert_keras.doctor.import_paths import check_import_paths
+from bert_keras.doctor.conflicts import check_import_paths
 
 # root may look everywhere, so the process becomes the user "nobody", whom only "." is open to
 _PROGRAM = """

@@ -11,7 +11,6 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from bert_keras.errors import InputError
-from bert_keras.serving.api_key import check_key
 from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.http.endpoint import (
     Call,
@@ -44,7 +43,7 @@ class EndpointApplication:
         """Answer a request."""
         server, endpoint = self._server, self._endpoint
         begin = time.perf_counter()
-        call = Call(server.repository, server.settings, scope, receive)
+        call = Call(server, scope, receive)
         try:
             reply = await self._answer(call, scope)
         except ClientLeftError:
@@ -78,7 +77,7 @@ class EndpointApplication:
     async def _answer(self, call: Call, scope: Mapping) -> Reply:
         server, endpoint = self._server, self._endpoint
         if not endpoint.is_open:
-            check_key(get_header(scope, b"authorization"), server.settings.api_key)
+            server.settings.check_key(get_header(scope, b"authorization"))
         if not self._is_inference:
             return await endpoint.handler(call)
         size = _read_size(scope)
@@ -101,7 +100,7 @@ class EndpointApplication:
 
     def _make_error_reply(self, error: ServingError) -> Reply:
         self._server.metrics.count_error(error.reason.name.lower())
-        status, body = self._endpoint.format_error(error)
+        status, body = self._endpoint.protocol.format_error(error)
         headers = () if error.retry_after is None else ((b"retry-after", str(error.retry_after).encode()),)
         if error.reason is Reason.UNAUTHORIZED:
             headers = ((b"www-authenticate", b"Bearer"),)

@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 
 Field = tuple[int, str] | tuple[int, str, str]
 Table = Mapping[str, Mapping[str, Field] | Mapping[str, int]]
+Methods = dict[str, tuple[type[Message], type[Message]]]
 
 _POOL = descriptor_pool.DescriptorPool()
 _SCALARS = "double float int32 int64 uint32 uint64 sint32 sint64 bool string bytes".split()
@@ -53,6 +54,16 @@ def build_messages(package: str, table: Table) -> dict[str, type[Message]]:
         name: message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"{package}.{name}"))
         for name in builder.messages
     }
+
+
+def pair_messages(messages: Mapping[str, type[Message]], names: Mapping[str, str]) -> Methods:
+    """Return the classes of a request and a response, keyed by method.
+
+    Args:
+        messages: what `build_messages` returned.
+        names: the names of the messages without "Request" and "Response", keyed by method.
+    """
+    return {method: (messages[f"{name}Request"], messages[f"{name}Response"]) for method, name in names.items()}
 
 
 class _FileBuilder:

@@ -11,9 +11,8 @@ from typing import Any
 from bert_keras.checks import format_names, quote
 from bert_keras.errors import InputError
 from bert_keras.serving.errors import Reason, ServingError
-from bert_keras.serving.models.model_folders import Fingerprint, FoundVersion, find_versions
-from bert_keras.serving.models.served_version import ServedVersion
-from bert_keras.serving.worker.model_source import ModelSource
+from bert_keras.serving.model_folders import Fingerprint, FoundVersion, ModelSource, find_versions
+from bert_keras.serving.served_version import ServedVersion
 
 
 class State(enum.IntEnum):
