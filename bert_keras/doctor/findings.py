@@ -17,8 +17,6 @@ from bert_keras.errors import InputError, MissingExtraError, ParityError
 
 OK, NOTE, FAULT = "ok", "note", "FAULT"
 Result = TypeVar("Result")
-
-
 _SECRET_NAME = re.compile("TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_KEY", re.IGNORECASE)
 _MIN_SECRET_LENGTH = 6  # shorter values, such as "true", would be removed from unrelated words
 _URL_LOGIN = re.compile(r"(\w+://)[^/\s]*@")  # a password may contain "@"
@@ -63,14 +61,14 @@ class Section:
         """Add a fault."""
         self.items.append(Item(FAULT, name, text, fix))
 
-    def attempt(self, name: str, check: Callable[[], Result]) -> Result | None:
-        """Run a check that raises an error for a fault; its message contains the fix.
+    def attempt(self, name: str, check: Callable[..., Result], *arguments: object) -> Result | None:
+        """Run a check with its arguments; it raises an error for a fault, whose message contains the fix.
 
         Returns:
             The result of the check, or None after an error. A message that another item has already is not repeated.
         """
         try:
-            return check()
+            return check(*arguments)
         except MissingExtraError as error:
             self.add_note(name, f"not checked: {error}")
         except InputError as error:
@@ -102,16 +100,11 @@ def remove_private(sections: Sequence[Section], variables: Mapping[str, str] = o
         variables: the environment, whose secrets are removed.
     """
     clean = make_cleaner(variables)
-    return [
-        Section(
-            clean(section.title),
-            [
-                Item(item.mark, *(text and clean(text) for text in (item.name, item.text, item.fix)))
-                for item in section.items
-            ],
-        )
-        for section in sections
-    ]
+
+    def clean_item(item: Item) -> Item:
+        return Item(item.mark, *(text and clean(text) for text in (item.name, item.text, item.fix)))
+
+    return [Section(clean(section.title), list(map(clean_item, section.items))) for section in sections]
 
 
 def make_cleaner(variables: Mapping[str, str] = os.environ) -> Callable[[str], str]:

@@ -1,22 +1,21 @@
-"""Find the versions of a model in its folder, and notice when they change."""
+"""Find the versions of a model in its folder, notice when they change, and find what a worker process opens."""
 
+import contextlib
+import itertools
 import os
 import pathlib
 import re
 from typing import NamedTuple
 
 from bert_keras.errors import InputError
-from bert_keras.tasks.engines.artifact_files import ENGINES, Artifact, find_artifact, is_artifact
+from bert_keras.tasks.engines.artifact_files import Artifact, find_artifact, is_artifact
 
 Fingerprint = tuple[tuple[str, int, int], ...]  # of each file: its path, size and time of modification
 
 _QUANTIZED = ("onnx/model_quantized.onnx", "onnx/onnx/model_quantized.onnx", "model_quantized.onnx")
 _MAX_FILES = 10_000  # in the folder of a version
 _NAME_IN_CONFIG = re.compile(r'^\s*name: "([^"]+)"', re.MULTILINE)
-
-
-KERAS = "keras"
-SERVER_ENGINES = (*ENGINES, KERAS)
+KERAS = "keras"  # the engine of checkpoints
 
 
 class ModelSource(NamedTuple):
@@ -24,7 +23,7 @@ class ModelSource(NamedTuple):
 
     Attributes:
         path: an artifact or a checkpoint folder.
-        engine: one of `SERVER_ENGINES`; None: the first that can run it.
+        engine: one of `ENGINES` of `artifact_files.py`, or `KERAS`; None: the first that can run it.
         threads: threads per instance; None: one, or all cores with one instance.
         instances: batches that run at the same time; None: one per core in onnxruntime and OpenVINO, otherwise one.
     """
@@ -80,11 +79,8 @@ def find_versions(folder: pathlib.Path, engine: str | None = None, *, quantized:
         quantized: whether to run the 8-bit ONNX file of each version.
     """
     numbered = _list_numbered(folder)
-    if not any((path / "saved_model.pb").is_file() for path in numbered.values()):
-        saved_models = (
-            {} if quantized or not _prefers_saved_model(folder, engine) else _list_numbered(folder / "saved_model")
-        )
-        numbered = numbered or saved_models
+    if not numbered and not quantized and _prefers_saved_model(folder, engine):
+        numbered = _list_numbered(folder / "saved_model")
     if not numbered:
         return [_make_version(1, folder, quantized)] if folder.exists() else []
     return [_make_version(number, numbered[number], quantized) for number in sorted(numbered, reverse=True)]
@@ -142,15 +138,10 @@ def _take_fingerprint(path: pathlib.Path) -> Fingerprint:
     """Return what changes when a file below a path is written, replaced or removed."""
     if path.is_file():
         path = path.parent
-    facts = []
-    for folder, _, names in os.walk(path):
-        for name in names:
-            file = os.path.join(folder, name)
-            try:
-                status = os.stat(file)
-            except OSError:  # removed meanwhile
-                continue
+    facts: list[tuple[str, int, int]] = []
+    files = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+    for file in itertools.islice(files, _MAX_FILES):
+        with contextlib.suppress(OSError):  # removed meanwhile
+            status = os.stat(file)
             facts.append((file, status.st_size, status.st_mtime_ns))
-            if len(facts) > _MAX_FILES:
-                return tuple(sorted(facts))
     return tuple(sorted(facts))

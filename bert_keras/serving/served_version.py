@@ -1,4 +1,4 @@
-"""`ServedVersion`: a version of a model that answers, and `WorkerClient`, the connection to its worker process."""
+"""`ServedVersion`: a version of a model that answers, whatever happens to its worker process."""
 
 import asyncio
 import dataclasses
@@ -25,7 +25,7 @@ _MISSED_SECONDS = 0.5  # that a worker has to report an expired job itself
 _KILL_SECONDS = 10.0  # that a process has to end after its socket is closed
 
 
-class WorkerClient(asyncio.Protocol):
+class _WorkerClient(asyncio.Protocol):
     """The connection to one worker process.
 
     Args:
@@ -140,7 +140,7 @@ class ServedVersion:
         self.description: Mapping[str, Any] = {}
         self.num_restarts = 0
         self._source, self._log = source, log
-        self._worker: WorkerClient | None = None
+        self._worker: _WorkerClient | None = None
         self.is_ready = False
         self._pending: dict[int, _Pending] = {}
         self._ids = itertools.count(1)
@@ -159,7 +159,7 @@ class ServedVersion:
         Raises:
             InputError: the model cannot be loaded.
         """
-        self._worker = WorkerClient(self._source, self._finish, self._restart)
+        self._worker = _WorkerClient(self._source, self._finish, self._restart)
         self.description = await self._worker.start()
         self.is_ready = True
         self._keep(self._sweep())
@@ -225,11 +225,11 @@ class ServedVersion:
                 self._fail(pending, Reason.FAILED, message)
         self._keep(self._replace_worker(self._worker))
 
-    async def _replace_worker(self, ended: WorkerClient) -> None:
+    async def _replace_worker(self, ended: _WorkerClient) -> None:
         await ended.close()
         pause = 0.0
         while True:
-            worker = WorkerClient(self._source, self._finish, self._restart)
+            worker = _WorkerClient(self._source, self._finish, self._restart)
             try:
                 self.description = await worker.start()
                 break

@@ -24,6 +24,7 @@ from bert_keras.serving.server_state import ServerState
 from bert_keras.serving.settings import ServerSettings
 
 _BACKLOG = 4096  # connections that wait to be accepted
+_OnReady = Callable[[dict[str, int | None]], None]
 
 
 def serve(
@@ -31,7 +32,7 @@ def serve(
     settings: ServerSettings,
     *,
     log: Callable[[str], None],
-    on_ready: Callable[[dict[str, int | None]], None] = lambda ports: None,
+    on_ready: _OnReady = lambda ports: None,
 ) -> None:
     """Load models and answer requests until SIGTERM or Ctrl-C; then finish the running requests and return.
 
@@ -61,10 +62,7 @@ def make_endpoints() -> list[Endpoint]:
 
 
 async def _serve(
-    models: Sequence[ModelSettings],
-    settings: ServerSettings,
-    log: Callable[[str], None],
-    on_ready: Callable[[dict[str, int | None]], None],
+    models: Sequence[ModelSettings], settings: ServerSettings, log: Callable[[str], None], on_ready: _OnReady
 ) -> None:
     _raise_file_limit()
     stop = asyncio.Event()
@@ -94,9 +92,7 @@ async def _serve(
         await repository.close()
 
 
-async def _answer(
-    server: ServerState, listener: socket.socket, stop: asyncio.Event, on_ready: Callable[[dict[str, int | None]], None]
-) -> None:
+async def _answer(server: ServerState, listener: socket.socket, stop: asyncio.Event, on_ready: _OnReady) -> None:
     """Answer requests until `stop` is set, then finish those that run."""
     settings = server.settings
     endpoints = make_endpoints()

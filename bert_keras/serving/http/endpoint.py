@@ -213,19 +213,13 @@ class Call:
             raise
         finally:
             watch.stop()
-        self.model_name, self.timings = version.name, add_timings(self.timings, result.timings)
+        timings = map(sum, zip(self.timings, result.timings, strict=True))  # of all jobs of the request
+        self.model_name, self.timings = version.name, Timings(*timings)
         return result
 
 
 class _Watch:
-    """Cancels a future when the client leaves; begins late, because most answers are there before.
-
-    Args:
-        receive: ASGI's function, which returns when the client leaves.
-        future: the future.
-    """
-
-    __slots__ = ("_future", "_receive", "_task", "_timer", "has_left")
+    """Cancels a future when the client leaves, because `receive` returns then; begins late, after most answers."""
 
     def __init__(self, receive: Callable, future: asyncio.Future):
         self._receive, self._future = receive, future
@@ -246,11 +240,6 @@ class _Watch:
         await self._receive()
         self.has_left = True
         self._future.cancel()
-
-
-def add_timings(one: Timings, other: Timings) -> Timings:
-    """Return the sums of the fields of two timings."""
-    return Timings(*map(sum, zip(one, other, strict=True))) if any(one) else other
 
 
 def make_json_reply(value: object, status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Reply:

@@ -68,7 +68,7 @@ async def _get_metrics(call: Call) -> Reply:
 
 def make_openapi_endpoint(endpoints: Sequence[Endpoint]) -> Endpoint:
     """Return the endpoint `/openapi.json`, which describes the others."""
-    describe = functools.cache(lambda: orjson.dumps(describe_api(endpoints)))
+    describe = functools.cache(lambda: orjson.dumps(_describe_api(endpoints)))
 
     async def get_description(call: Call) -> Reply:
         return Reply(describe())
@@ -91,7 +91,7 @@ def _make_page_endpoint(file: pathlib.Path) -> Endpoint:
     return Endpoint("GET", path, get_file, file.name, PAGES, is_open=True)
 
 
-def describe_api(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+def _describe_api(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """Return the OpenAPI description of endpoints."""
     adapted = [(one, "validation", one.body) for one in endpoints if one.body is not None]
     adapted += [(one, "serialization", one.answer) for one in endpoints if one.answer is not None]

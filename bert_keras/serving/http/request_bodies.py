@@ -1,4 +1,4 @@
-"""Describe in one sentence what is wrong with a JSON body."""
+"""Bodies of requests: decompress them, and describe in one sentence what is wrong with their JSON."""
 
 import re
 import zlib
@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 import pydantic
 
 from bert_keras.checks import quote
-from bert_keras.serving.errors import Reason, ServingError
+from bert_keras.errors import InputError
 
 Item = TypeVar("Item")
 ListOf = Annotated[list[Item], pydantic.Field(fail_fast=True)]  # to collect all errors of a list of 3.6 MB took 22 s
@@ -29,9 +29,13 @@ _EXPECTED = {  # keyed by pydantic's type of error
     "string_type": "a string",
     "too_short": "a list with at least {min_length} item",
 }
-
-
 _ANY_HEADER = zlib.MAX_WBITS | 32  # of gzip or zlib
+
+
+class Body(pydantic.BaseModel):
+    """Base class of JSON bodies; fields that a form does not have are ignored, as by the servers that we follow."""
+
+    model_config = pydantic.ConfigDict(strict=True)
 
 
 def decompress(body: bytes, encoding: str, limit: int) -> bytes:
@@ -43,21 +47,17 @@ def decompress(body: bytes, encoding: str, limit: int) -> bytes:
         limit: number of bytes that the result may have; the rest of a larger one is left out.
 
     Raises:
-        ServingError: the body has another compression, or is damaged.
+        InputError: the body has another compression, or is damaged.
     """
     if encoding not in ("gzip", "deflate"):
-        raise ServingError(
-            Reason.INVALID, f"content-encoding is {quote(encoding)}; expected gzip, deflate, or no such header"
-        )
+        raise InputError(f"content-encoding is {quote(encoding)}; expected gzip, deflate, or no such header")
     decoder = zlib.decompressobj(_ANY_HEADER)
     try:
         content = decoder.decompress(body, limit + 1)
     except zlib.error:
         content = None
     if content is None or (len(content) <= limit and not decoder.eof):
-        raise ServingError(
-            Reason.INVALID, f"the body is not complete {encoding} data; expected what content-encoding says"
-        )
+        raise InputError(f"the body is not complete {encoding} data; expected what content-encoding says")
     return content
 
 

@@ -233,11 +233,25 @@ def decode_infer_tensor(tensor: Message, raw: _Buffer | None = None) -> np.ndarr
         InputError: the type is not supported, a number is out of range, or the shape and the values do not match.
     """
     source = f"the tensor {quote(tensor.name)}"
-    if raw is None:
-        return _decode_contents(tensor, source)
-    if tensor.contents.ByteSize():
-        raise InputError(f"{source} has both contents and raw bytes; expected one of them: remove its contents")
-    return decode_raw_tensor(tensor.datatype, tensor.shape, raw, source=source)
+    if raw is not None:
+        if tensor.contents.ByteSize():
+            raise InputError(f"{source} has both contents and raw bytes; expected one of them: remove its contents")
+        return decode_raw_tensor(tensor.datatype, tensor.shape, raw, source=source)
+    kind = _find_infer_type(tensor.datatype, source=source)
+    shape = _check_shape(tensor.shape, source=source)
+    if kind.contents_field is None:
+        raise InputError(
+            f"{source} has the type {kind.datatype} and no raw bytes; expected its values in raw_input_contents: send "
+            "them there"
+        )
+    values = getattr(tensor.contents, kind.contents_field)
+    if len(values) != math.prod(shape):
+        found = f"{format_count(len(values), 'value')} in {kind.contents_field}"
+        raise InputError(
+            f"{source} has the shape {quote(list(shape))} and {found}; expected {math.prod(shape):,}: correct the "
+            "shape, or send all values there"
+        )
+    return _read_values(values, kind, source=source).reshape(shape)
 
 
 def decode_raw_tensor(datatype: str, shape: Sequence[int], raw: _Buffer, *, source: str = "the tensor") -> np.ndarray:
@@ -312,25 +326,6 @@ def unpack_bytes(raw: _Buffer, count: int, *, source: str = "the tensor") -> lis
             "the shape, or send fewer strings"
         )
     return values
-
-
-def _decode_contents(tensor: Message, source: str) -> np.ndarray:
-    """Return the values in the `contents` of a tensor of the Open Inference Protocol."""
-    kind = _find_infer_type(tensor.datatype, source=source)
-    shape = _check_shape(tensor.shape, source=source)
-    if kind.contents_field is None:
-        raise InputError(
-            f"{source} has the type {kind.datatype} and no raw bytes; expected its values in raw_input_contents: send "
-            "them there"
-        )
-    values = getattr(tensor.contents, kind.contents_field)
-    if len(values) != math.prod(shape):
-        found = f"{format_count(len(values), 'value')} in {kind.contents_field}"
-        raise InputError(
-            f"{source} has the shape {quote(list(shape))} and {found}; expected {math.prod(shape):,}: correct the "
-            "shape, or send all values there"
-        )
-    return _read_values(values, kind, source=source).reshape(shape)
 
 
 def _repeat_last(values: np.ndarray, kind: TensorType, count: int, source: str) -> np.ndarray:

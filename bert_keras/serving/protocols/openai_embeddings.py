@@ -10,7 +10,7 @@ import pydantic
 
 from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.http.endpoint import Call, Protocol, Reply, make_json_reply
-from bert_keras.serving.http.request_bodies import ListOf
+from bert_keras.serving.http.request_bodies import Body, ListOf
 from bert_keras.serving.protocols.model_calls import EMBEDDERS, embed, select_version, shorten_vectors
 
 _CODES = {  # status, type, code
@@ -29,10 +29,8 @@ _Texts = Annotated[ListOf[str], pydantic.Field(min_length=1)]
 _ListsOfIds = Annotated[ListOf[_Ids], pydantic.Field(min_length=1)]
 
 
-class EmbeddingsRequest(pydantic.BaseModel):
+class EmbeddingsRequest(Body):
     """Texts, or token ids, to turn into vectors."""
-
-    model_config = pydantic.ConfigDict(strict=True)
 
     input: str | _Texts | _Ids | _ListsOfIds
     model: str

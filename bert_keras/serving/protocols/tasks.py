@@ -13,17 +13,17 @@ import pydantic
 from bert_keras.heads.known_heads import HEADS
 from bert_keras.pipelines.readers.words.tagged_sentences import split_words
 from bert_keras.serving.http.endpoint import Call, Handler, Protocol, Reply, check_number_of_texts, make_json_reply
-from bert_keras.serving.http.request_bodies import ListOf
+from bert_keras.serving.http.request_bodies import Body, ListOf
 from bert_keras.serving.protocols.model_calls import select_version
 from bert_keras.serving.worker.jobs import ANSWERS
 
 Top = Annotated[int, pydantic.Field(ge=1, le=10_000)]
 
 
-class _Body(pydantic.BaseModel):
+class _Body(Body):
     """Base class of the bodies of our endpoints; an unknown field is an error, because it is a misspelled one."""
 
-    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+    model_config = pydantic.ConfigDict(extra="forbid")
 
 
 class _Request(_Body):

@@ -38,8 +38,7 @@ class PredictionService:
                 name: decode_tensor_proto(proto, source=f"the input {name!r}") for name, proto in request.inputs.items()
             }
             outputs = await run_signature(call, version, signature, inputs, list(request.output_filter))
-            response = MESSAGES.PredictResponse()
-            _fill_spec(response.model_spec, version, signature)
+            response = _make_response(MESSAGES.PredictResponse, version, signature)
             for name, values in outputs.items():
                 response.outputs[name].CopyFrom(encode_tensor_proto(values))
             return response
@@ -48,8 +47,7 @@ class PredictionService:
         """Return the classes of examples."""
         async with grpc_call(self._server, "grpc Classify", request, context, is_inference=True) as call:
             version, signature, texts = _read_request(call, request)
-            response = MESSAGES.ClassificationResponse()
-            _fill_spec(response.model_spec, version, signature)
+            response = _make_response(MESSAGES.ClassificationResponse, version, signature)
             for classes in await classify(call, version, signature, texts):
                 found = response.result.classifications.add()
                 for label, score in classes:
@@ -60,8 +58,7 @@ class PredictionService:
         """Return the values of examples."""
         async with grpc_call(self._server, "grpc Regress", request, context, is_inference=True) as call:
             version, signature, texts = _read_request(call, request)
-            response = MESSAGES.RegressionResponse()
-            _fill_spec(response.model_spec, version, signature)
+            response = _make_response(MESSAGES.RegressionResponse, version, signature)
             for value in await regress(call, version, signature, texts):
                 response.result.regressions.add(value=value)
             return response
@@ -75,8 +72,7 @@ class PredictionService:
             signatures = MESSAGES.SignatureDefMap()
             for name in version.description["signatures"]:
                 _fill_signature(signatures.signature_def[name], *get_specs(version, name))
-            response = MESSAGES.GetModelMetadataResponse()
-            _fill_spec(response.model_spec, version, "")
+            response = _make_response(MESSAGES.GetModelMetadataResponse, version, "")
             packed = response.metadata["signature_def"]
             packed.type_url = "type.googleapis.com/tensorflow.serving.SignatureDefMap"
             packed.value = signatures.SerializeToString()
@@ -113,9 +109,12 @@ def _read_version(spec: Message) -> int | None:
     return spec.version.value if spec.HasField("version") else None
 
 
-def _fill_spec(spec: Message, version: ServedVersion, signature: str) -> None:
-    spec.name, spec.signature_name = version.name, signature
-    spec.version.value = version.number
+def _make_response(make: type[Message], version: ServedVersion, signature: str) -> Message:
+    """Return a response that says which model answered."""
+    response = make()
+    response.model_spec.name, response.model_spec.signature_name = version.name, signature
+    response.model_spec.version.value = version.number
+    return response
 
 
 def _fill_signature(signature: Message, inputs: list[TensorSpec], outputs: list[TensorSpec]) -> None:

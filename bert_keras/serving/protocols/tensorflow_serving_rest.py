@@ -14,7 +14,7 @@ import pydantic
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.serving.http.endpoint import Call, Protocol, Reply, make_json_reply
-from bert_keras.serving.http.request_bodies import ListOf
+from bert_keras.serving.http.request_bodies import Body, ListOf
 from bert_keras.serving.messages.tensors import find_type
 from bert_keras.serving.protocols.model_calls import (
     SERVING_DEFAULT,
@@ -30,10 +30,8 @@ METHOD = "tensorflow/serving/predict"
 _PLACES = ("/v1/models/{name}", "/v1/models/{name}/versions/{version}", "/v1/models/{name}/labels/{label}")
 
 
-class PredictRequest(pydantic.BaseModel):
+class PredictRequest(Body):
     """Inputs in rows, `instances`, or in columns, `inputs`. As in TensorFlow Serving, other fields are ignored."""
-
-    model_config = pydantic.ConfigDict(strict=True)
 
     signature_name: str = SERVING_DEFAULT
     instances: list[Any] | None = None

@@ -15,7 +15,7 @@ from bert_keras.errors import InputError
 from bert_keras.heads.known_heads import list_finetuned_heads
 from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.http.endpoint import Call, Protocol, Reply, check_number_of_texts, make_json_reply
-from bert_keras.serving.http.request_bodies import ListOf
+from bert_keras.serving.http.request_bodies import Body, ListOf
 from bert_keras.serving.protocols.model_calls import EMBEDDERS, SCORERS, embed, select_version, shorten_vectors
 from bert_keras.serving.served_version import ServedVersion
 from bert_keras.serving.worker.jobs import SIGNATURE, TOKENS
@@ -45,15 +45,11 @@ class EmptyBatchError(ServingError):
         super().__init__(Reason.INVALID, f"`{name}` is empty; expected at least one text: add it")
 
 
-class _Body(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(strict=True)  # TEI ignores unknown fields
-
-
-class _Request(_Body):
+class _Request(Body):
     model: str | None = pydantic.Field(None, description="name of the model; needed if several can answer")
 
 
-class _Truncation(_Body):
+class _Truncation(Body):
     truncate: bool | None = pydantic.Field(None, description="whether longer texts are cut; otherwise an error")
     truncation_direction: Literal["right", "Right"] | None = None
 
@@ -83,7 +79,7 @@ class RerankRequest(_Request, _Truncation):
     return_text: bool = False
 
 
-class SimilarityInputs(_Body):
+class SimilarityInputs(Body):
     """A text, and the texts to compare it with."""
 
     source_sentence: str

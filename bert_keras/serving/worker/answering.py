@@ -1,8 +1,7 @@
 """`Answering`: turns the texts of jobs into sequences, and the model's outputs into the results of jobs."""
 
 import dataclasses
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -94,16 +93,18 @@ class Answering:
         Returns:
             For each job its sequences, or what is wrong with it.
         """
-        made = [_catch(functools.partial(self._make_examples, job)) for job in jobs]
-        groups: dict[object, list[int]] = {}  # jobs with the same options are tokenized together, which is faster
+        results: list[EncodedJob | InputError | None] = [None] * len(jobs)
+        groups: dict[object, list[tuple]] = {}  # jobs with the same options are tokenized together, which is faster
         for index, job in enumerate(jobs):
-            if not isinstance(made[index], InputError):
-                groups.setdefault(_get_group(job, made[index][1]), []).append(index)
-        results = list(made)
-        for indices in groups.values():
-            kind = jobs[indices[0]].kind
-            encoded = self._encode_together(kind, [(*made[index], jobs[index].options) for index in indices])
-            for index, result in zip(indices, encoded, strict=True):
+            try:
+                task, examples = self._make_examples(job)
+            except InputError as error:
+                results[index] = error
+            else:
+                groups.setdefault(_get_group(job, examples), []).append((index, task, examples, job.options))
+        for (kind, *_), group in groups.items():
+            encoded = self._encode_together(kind, [rest for _, *rest in group])
+            for (index, *_), result in zip(group, encoded, strict=True):
                 results[index] = result
         return results
 
@@ -149,7 +150,7 @@ class Answering:
     def _read_text(self, given: object) -> object:
         """Return the text of a list of token ids; anything else as it is."""
         is_ids = isinstance(given, list) and bool(given) and all(isinstance(number, int) for number in given)
-        return join_tokens(self._tokenizer, given) if is_ids else given
+        return _join_tokens(self._tokenizer, given) if is_ids else given
 
     def _select_task(self, options: Mapping[str, object]) -> Task:
         name, text = options.get("prompt_name"), options.get("prompt")
@@ -204,20 +205,8 @@ def _check_length(sequences: EncodedSequences, limit: int | None) -> InputError 
     )
 
 
-def _catch(function: Callable[[], object]) -> object:
-    """Return what a function returns, or the `InputError` that it raises."""
-    try:
-        return function()
-    except InputError as error:
-        return error
-
-
-def join_tokens(tokenizer: object, token_ids: Sequence[int]) -> str:
-    """Return the text of token ids, WordPieces joined to words; special tokens are left out.
-
-    Raises:
-        InputError: an id is not in the vocabulary.
-    """
+def _join_tokens(tokenizer: object, token_ids: Sequence[int]) -> str:
+    """Return the text of token ids, WordPieces joined to words; special tokens are left out."""
     size = tokenizer.vocabulary_size
     if wrong := [number for number in token_ids if not 0 <= number < size]:
         raise InputError(f"the token id {quote(wrong[0])} is not in the vocabulary; expected 0 to {size - 1}")
