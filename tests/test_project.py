@@ -43,7 +43,7 @@ PACKAGES = {
     "heads": (),
     "checkpoints": ("pipelines", "modeling", "hub", "architectures", "heads"),
     "tasks": ("metrics", "pipelines", "modeling", "checkpoints", "heads"),
-    "serving": ("pipelines", "checkpoints", "tasks"),
+    "serving": ("pipelines", "checkpoints", "tasks", "heads"),
     "training": ("display", "distribution", "metrics", "tasks", "pipelines", "modeling", "checkpoints"),
     "export": ("pipelines", "modeling", "checkpoints", "metrics", "tasks", "serving", "hub", "heads"),
     "analysis": ("pipelines", "modeling", "checkpoints", "metrics", "tasks", "training", "architectures", "heads"),

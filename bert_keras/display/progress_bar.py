@@ -1,22 +1,31 @@
 """`ProgressBar`: a moving bar in terminals and notebooks, ten lines in logs, events in the JSON format."""
 
 import dataclasses
+import html
 import os
 import sys
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from bert_keras.display.json_log import is_json
-from bert_keras.display.notebook import NotebookBar, is_notebook
 from bert_keras.display.printing import MAX_MESSAGE_LENGTH, ignore_write_errors, print_line, printable
 
 # variables of terminals that keep all that was drawn: CI jobs, and `!COMMAND` in a notebook (set by jupyter_client)
 _KEEPS_ALL = ("CI", "JPY_PARENT_PID")
 _LINES_PER_BAR = 10  # printed to a log file instead of a moving bar
+_SECONDS_PER_UPDATE = 0.2  # in notebooks, where each update is a message to the browser
+
+
+def is_notebook() -> bool:
+    """Return whether this is the kernel of a notebook (Jupyter, Colab, VS Code)."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return hasattr(shell, "kernel")  # IPython in a terminal has none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +64,11 @@ class Status:
             return self.note
         return f"{self.rate:,.{0 if self.rate >= 1000 else 1}f} {self.unit}/s  {self.note}"
 
+    def format_line(self) -> str:
+        """Return everything in one line."""
+        eta = "" if self.eta_seconds is None else f"ETA {self.eta_seconds:,.0f} s"
+        return f"{self.description} {self.format_count()}  {self.full_note}  {eta}".rstrip()
+
     def format_count(self) -> str:
         """Return the number done, of how many, and the unit."""
         count = f"{self.done:,}" + ("" if self.total is None else f"/{self.total:,}")
@@ -86,7 +100,7 @@ class ProgressBar:
 
     def __init__(self, description: str, unit: str | None, *, has_rate: bool = True):
         self._description, self._unit, self._has_rate = description, unit, has_rate
-        self._display: _Lines | _TerminalBar | NotebookBar = _Lines()  # of a bar that is not started
+        self._display: _Lines | _TerminalBar | _NotebookBar = _Lines()  # of a bar that is not started
         self._first: tuple[float, int] | None = None  # time and number done at the first update
 
     def __enter__(self) -> "ProgressBar":
@@ -97,10 +111,10 @@ class ProgressBar:
     def __exit__(self, *_: object) -> None:
         self._display.stop()
 
-    def _choose_display(self) -> "_Lines | _TerminalBar | NotebookBar":
+    def _choose_display(self) -> "_Lines | _TerminalBar | _NotebookBar":
         if is_json() or not (is_notebook() or can_move()):
             return _Lines()
-        return NotebookBar() if is_notebook() else _TerminalBar(self._description, has_eta=self._has_rate)
+        return _NotebookBar() if is_notebook() else _TerminalBar(self._description, has_eta=self._has_rate)
 
     def print(self, text: str, *, event: str = "message", **values: object) -> None:
         """Print a line of text, above the bar on a terminal; a long line is not wrapped.
@@ -159,9 +173,8 @@ class _Lines:
         is_due, self._last_mark = mark > self._last_mark, max(mark, self._last_mark)
         if not is_due:
             return
-        eta = "" if status.eta_seconds is None else f"ETA {status.eta_seconds:,.0f} s"
         print_line(
-            f"  {status.description} {status.format_count()}  {status.full_note}  {eta}".rstrip(),
+            f"  {status.format_line()}",
             event="progress",
             description=status.description,
             unit=status.unit,
@@ -218,3 +231,58 @@ class _TerminalBar:
     def update(self, status: Status) -> None:
         """Move the bar."""
         self._bar.update(self._task, completed=status.done, total=status.total, note=status.full_note)
+
+
+class _NotebookBar:
+    """Progress bar with the lines that are printed below it, as one output of the current cell.
+
+    It needs no widgets, so it also works in Colab, VS Code and notebooks that are executed by a program, and a saved
+    notebook contains its last state.
+    """
+
+    def __init__(self):
+        self._handle: Any = None
+        self._status: Status | None = None
+        self._lines: list[str] = []
+        self._last_shown = 0.0
+
+    def start(self) -> None:
+        """Show an empty output."""
+        from IPython.display import display
+
+        self._handle = display(self._render(), raw=True, display_id=True)
+
+    def stop(self) -> None:
+        """Show the last state."""
+        self._show()
+
+    def restart(self) -> None:
+        """Do nothing: the next update moves the bar back."""
+
+    def print(self, text: str, event: str, values: Mapping[str, object]) -> None:
+        """Add a line below the bar."""
+        del event, values
+        self._lines.append(text)
+        self._show()
+
+    def update(self, status: Status) -> None:
+        """Move the bar, at most five times a second."""
+        self._status = status
+        if time.monotonic() - self._last_shown > _SECONDS_PER_UPDATE:
+            self._show()
+
+    def _show(self) -> None:
+        self._last_shown = time.monotonic()
+        self._handle.update(self._render(), raw=True)
+
+    def _render(self) -> dict[str, str]:
+        """Return the output as text and as HTML."""
+        if self._status is None:
+            return {"text/plain": "", "text/html": ""}
+        status = self._status
+        text = status.format_line()
+        value = "" if status.total is None else f' value="{min(status.done, status.total)}" max="{status.total}"'
+        lines = "".join(f"<br>{html.escape(line)}" for line in self._lines)
+        bar = f'<progress aria-label="{html.escape(status.description)}"{value}></progress>'
+        markup = f'<div style="font-family: monospace">{bar} {html.escape(text)}{lines}</div>'
+        return {"text/plain": "\n".join([text, *self._lines]), "text/html": markup}

@@ -28,15 +28,15 @@ def check_artifacts(path: pathlib.Path) -> Section:
     folders += sorted(folder.parent for folder in path.rglob(LISTING) if folder.parent != path)
     for folder in folders:
         check_listing(section, folder, _name(folder, path))
-    artifacts = section.attempt("artifact", lambda: find_artifacts(path)) or []
+    artifacts = section.attempt("artifact", find_artifacts, path) or []
     for artifact in artifacts:
         name = _name(artifact, path)
-        section.attempt(name, lambda name=name, artifact=artifact: _check_parity(section, name, artifact))
-        section.attempt(name, lambda name=name, artifact=artifact: _check_opens(section, name, artifact))
+        section.attempt(name, _check_parity, section, name, artifact)
+        section.attempt(name, _check_opens, section, name, artifact)
     for file in sorted(path.rglob(MODEL_FILE)):
-        section.attempt(_name(file, path), lambda file=file: _check_description(section, _name(file, path), file))
+        section.attempt(_name(file, path), _check_description, section, _name(file, path), file)
     if (path / PARITY).is_file() and not (path / LISTING).is_file():
-        section.attempt(PARITY, lambda: _check_all_exist(section, path))
+        section.attempt(PARITY, _check_all_exist, section, path)
     return section
 
 
@@ -49,18 +49,15 @@ def check_listing(section: Section, folder: pathlib.Path, name: str) -> None:
         name: its name in the report.
     """
     if (folder / LISTING).is_file():
-        section.attempt("files", lambda: _check_listed(section, folder, name))
+        section.attempt("files", _check_listed, section, folder, name)
 
 
 def _check_listed(section: Section, folder: pathlib.Path, name: str) -> None:
     writer, names = _read_listing(folder)
     missing = [file for file in names if not resolve_inside(folder, file, source=folder / LISTING).exists()]
     if missing:
-        section.add_fault(
-            "files",
-            f"{folder} lacks {format_count(len(missing), 'file')} that {writer} wrote: {format_names(missing)}",
-            f"copy the whole folder again, or run  bert-keras {writer}  again",
-        )
+        text = f"{folder} lacks {format_count(len(missing), 'file')} that {writer} wrote: {format_names(missing)}"
+        section.add_fault("files", text, f"copy the whole folder again, or run  bert-keras {writer}  again")
     else:
         section.add_ok("files", f"all {len(names):,} that {writer} wrote to {name} are there")
 

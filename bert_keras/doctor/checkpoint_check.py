@@ -32,32 +32,28 @@ def check_checkpoint(path: pathlib.Path) -> Section:
     """
     section = Section(f"Checkpoint {path}")
     with _collect_warnings(section):
-        if path.suffix == ".keras" or not _is_huggingface(path):
+        if path.suffix == ".keras" or (path / GOOGLE_CONFIG).exists() or is_preset(path):
             _check_by_loading(section, path)
             return section
-        home = section.attempt("folder", lambda: transformer_folder(path))
+        home = section.attempt("folder", transformer_folder, path)
         if home is not None:
             _check_folder(section, path, home)
     return section
 
 
-def _is_huggingface(path: pathlib.Path) -> bool:
-    return not (path / GOOGLE_CONFIG).exists() and not is_preset(path)
-
-
 def _check_folder(section: Section, folder: pathlib.Path, home: pathlib.Path) -> None:
-    description = section.attempt("config", lambda: read_description(folder))
+    description = section.attempt("config", read_description, folder)
     if description is not None:
         kind = "sentence-transformers" if (folder / MODULES).exists() else "Hugging Face"
         section.add_ok("config", f"{kind} folder, {_describe_model(description)}")
-    weights = section.attempt("weights", lambda: open_weights(home))
+    weights = section.attempt("weights", open_weights, home)
     if weights is not None:
         section.add_ok("weights", _describe_weights(weights))
         _check_values(section, weights, str(folder))
     _check_sums(section, folder)
-    _check_tokenizer(section, home, description)
+    section.attempt("tokenizer", _check_tokenizer, section, home, description)
     if description is not None and weights is not None:
-        checkpoint = section.attempt("complete", lambda: _read_whole(folder))
+        checkpoint = section.attempt("complete", _read_whole, folder)
         if checkpoint is not None:
             section.add_ok("complete", f"all weights of {checkpoint.model} are there, and have the right shapes")
             for text in checkpoint.not_carried_over:
@@ -75,10 +71,8 @@ def _describe_weights(weights: Mapping[str, StoredWeight]) -> str:
     sizes = [(math.prod(weight.shape), weight.dtype) for weight in weights.values()]
     num_bytes = sum(size * _BYTES.get(dtype, 1) for size, dtype in sizes)
     dtypes = ", ".join(sorted({dtype for _, dtype in sizes}))
-    return (
-        f"{format_count(len(sizes), 'tensor')}, {sum(size for size, _ in sizes):,} numbers in {dtypes}, "
-        f"{format_size(num_bytes)}"
-    )
+    tensors, numbers = format_count(len(sizes), "tensor"), sum(size for size, _ in sizes)
+    return f"{tensors}, {numbers:,} numbers in {dtypes}, {format_size(num_bytes)}"
 
 
 def _check_values(section: Section, weights: Mapping[str, StoredWeight], source: str) -> None:
@@ -94,11 +88,8 @@ def _check_values(section: Section, weights: Mapping[str, StoredWeight], source:
         section.add_fault("values", wrong[0][1])
     elif wrong:
         names = format_names([name for name, _ in wrong])
-        section.add_fault(
-            "values",
-            f"{len(wrong)} of {len(weights)} tensors contain NaN or infinity ({names})",
-            "use a checkpoint from before training diverged",
-        )
+        text = f"{len(wrong)} of {len(weights)} tensors contain NaN or infinity ({names})"
+        section.add_fault("values", text, "use a checkpoint from before training diverged")
     else:
         section.add_ok("values", "all finite")
 
@@ -108,31 +99,27 @@ def _check_sums(section: Section, folder: pathlib.Path) -> None:
         section.add_note("checksums", f"no {CHECKSUMS}, so changed bytes cannot be noticed")
         return
     num_before = len(section.items)
-    section.attempt("checksums", lambda: check_checksums(folder))
+    section.attempt("checksums", check_checksums, folder)
     if len(section.items) == num_before:
         section.add_ok("checksums", f"all files match {CHECKSUMS}")
 
 
 def _check_tokenizer(section: Section, home: pathlib.Path, description: Checkpoint | None) -> None:
     table_size = None if description is None else description.config.vocabulary_size
-
-    def check() -> None:
-        settings = vocabulary_file.open_tokenizer(home, table_size)()
-        if settings is None:
-            section.add_note("tokenizer", "none: texts cannot be read without vocab.txt or tokenizer.json")
-            return
-        size = len(settings["vocabulary"])
-        rows = "" if table_size in (None, size) else f", {table_size - size:,} rows of the model without a token"
-        section.add_ok("tokenizer", f"{size:,} tokens, {'uncased' if settings.get('lowercase') else 'cased'}{rows}")
-
-    section.attempt("tokenizer", check)
+    settings = vocabulary_file.open_tokenizer(home, table_size)()
+    if settings is None:
+        section.add_note("tokenizer", "none: texts cannot be read without vocab.txt or tokenizer.json")
+        return
+    size = len(settings["vocabulary"])
+    rows = "" if table_size in (None, size) else f", {table_size - size:,} rows of the model without a token"
+    section.add_ok("tokenizer", f"{size:,} tokens, {'uncased' if settings.get('lowercase') else 'cased'}{rows}")
 
 
 def _check_task(section: Section, checkpoint: Checkpoint) -> None:
     if find_finetuned_head(checkpoint.model) is None:
         section.add_ok("task", f"none, a {checkpoint.model} is for pretraining or fine-tuning")
         return
-    task = section.attempt("task", lambda: read_checkpoint_task(checkpoint))
+    task = section.attempt("task", read_checkpoint_task, checkpoint)
     if task is None:
         return
     labels = getattr(task, "labels", ())
@@ -154,7 +141,7 @@ def _check_by_loading(section: Section, path: pathlib.Path) -> None:
         return
     add_loading(section, path)
     if path.is_dir():
-        section.attempt("tokenizer", lambda: _check_has_tokenizer(section, path))
+        section.attempt("tokenizer", _check_has_tokenizer, section, path)
 
 
 def _check_has_tokenizer(section: Section, path: pathlib.Path) -> None:

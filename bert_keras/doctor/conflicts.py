@@ -1,15 +1,20 @@
-"""The section "Known conflicts": combinations of packages and settings that are known to fail, each with its fix."""
+"""The sections "Known conflicts" and "Import paths": what is known to fail together, and which files hide others."""
 
+import contextlib
 import dataclasses
+import importlib.metadata
 import json
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+import site
+import sys
+from collections.abc import Iterator, Mapping
 
 from packaging.version import Version
 
+from bert_keras.checks import format_names
 from bert_keras.doctor.findings import Section
-from bert_keras.doctor.installed import (
+from bert_keras.doctor.versions import (
     build_install_command,
     find_unmet_requirements,
     list_required_packages,
@@ -30,6 +35,10 @@ _ALTERNATIVES = (  # distributions that install the same files, so that the last
     ("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-directml", "ort-nightly"),
     ("ai-edge-litert", "ai-edge-litert-nightly"),
 )
+_IMPORT_NAMES = {"scikit-learn": "sklearn", "apache-beam": "apache_beam"}  # where they differ from the name on PyPI
+_PACKAGE = pathlib.Path(__file__).parents[1]  # bert_keras
+# parts of Python that programs do not import
+_HARMLESS = ("test", "this", "antigravity", "idlelib", "turtledemo", "lib2to3")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,27 +56,11 @@ class Environment:
     processor: Processor
 
 
-@dataclasses.dataclass(frozen=True)
-class Conflict:
-    """A combination that is known to fail.
-
-    Attributes:
-        name: its name in the report.
-        find_cause: function that returns the cause, or None without a conflict.
-        get_fix: function that returns the fix.
-    """
-
-    name: str
-    find_cause: Callable[[Environment], str | None]
-    get_fix: Callable[[], str]
-
-
 def check_conflicts(environment: Environment) -> Section:
     """Check for known conflicts, and for wrong dependencies of the packages that bert-keras needs."""
     section = Section("Known conflicts")
-    for conflict in CONFLICTS:
-        if cause := conflict.find_cause(environment):
-            section.add_fault(conflict.name, cause, conflict.get_fix())
+    for name, cause, fix in [*_find_wrong_packages(environment.processor), *_find_wrong_settings(environment)]:
+        section.add_fault(name, cause, fix)
     for group in _ALTERNATIVES:
         found = [name for name in group if read_version(name) is not None]
         if len(found) > 1:
@@ -78,6 +71,49 @@ def check_conflicts(environment: Environment) -> Section:
     if not section.items:
         section.add_ok("packages, settings", "none of the known conflicts")
     return section
+
+
+def _find_wrong_packages(processor: Processor) -> Iterator[tuple[str, str, str]]:
+    """Yield the name, the cause and the fix of known conflicts of packages with each other and with the processor."""
+    tensorflow, text = (read_version(name) for name in _TENSORFLOW)
+    if text == Version("2.21.0"):
+        yield "tensorflow-text 2.21.0", "this release cannot be imported", build_install_command("tensorflow-text")
+    if None not in (tensorflow, text) and tensorflow.release[:2] != text.release[:2]:
+        cause = f"tensorflow {tensorflow} with tensorflow-text {text}, whose ops match one minor release only"
+        yield "matching releases", cause, build_install_command(*_TENSORFLOW)
+    if (numpy := read_version("numpy")) is not None and numpy.major < 2:
+        cause = f"numpy {numpy} is installed, and bert-keras is made for numpy 2"
+        yield "numpy 1", cause, build_install_command("numpy")
+    if (keras := read_version("keras")) is not None and keras.major < 3:
+        cause = f"keras {keras} is installed, and the models of bert-keras are Keras 3 models"
+        yield "keras 2", cause, build_install_command("keras")
+    runtime = read_version("onnxruntime")
+    if runtime is not None and (1, 21) <= runtime.release[:2] <= (1, 24) and "AMX" in processor.features:
+        cause = f"onnxruntime {runtime} multiplies 8-bit numbers wrongly on this processor, which has AMX"
+        yield "onnxruntime and AMX", cause, build_install_command("onnxruntime")
+
+
+def _find_wrong_settings(environment: Environment) -> Iterator[tuple[str, str, str]]:
+    """Yield the name, the cause and the fix of settings with which the models do not work."""
+    variables, stored = environment.variables, environment.keras_settings
+    file = _find_keras_settings(variables)
+    legacy = variables.get("TF_USE_LEGACY_KERAS", "")
+    if legacy.lower() in _TRUE:
+        cause = (
+            f"TF_USE_LEGACY_KERAS is {legacy!r}: tf.keras is Keras 2 then, whose objects Keras 3 models do not accept"
+        )
+        yield "Keras 2 in TensorFlow", cause, "unset TF_USE_LEGACY_KERAS"
+    backend, fix = stored.get("backend", "tensorflow"), "set KERAS_BACKEND=tensorflow, or correct keras.json"
+    try:
+        check_backend(variables)
+    except InputError as error:
+        yield "Keras backend", str(error), fix
+    else:
+        if not variables.get("KERAS_BACKEND") and backend != "tensorflow":
+            yield "Keras backend", f"{file} sets the backend to {backend!r}", fix
+    if (floats := stored.get("floatx", "float32")) != "float32":
+        cause = f"{file} sets floatx to {floats!r}, so weights are stored in it"
+        yield "Keras floatx", cause, 'set "floatx" to "float32" in keras.json'
 
 
 def read_keras_settings(variables: Mapping[str, str] = os.environ) -> dict:
@@ -103,72 +139,84 @@ def _find_wrong_dependencies() -> Iterator[tuple[str, str, str]]:
             yield requirement.name, f"{name} {read_version(name)} requires {requirement}, and {found}", fix
 
 
-def _find_broken_text(_: Environment) -> str | None:
-    if read_version("tensorflow-text") == Version("2.21.0"):
-        return "this release cannot be imported"
-    return None
+def check_import_paths(folder: pathlib.Path | None = None, variables: Mapping[str, str] = os.environ) -> Section:
+    """Check the current folder and the search path of Python.
+
+    Args:
+        folder: the current folder.
+        variables: the environment variables.
+    """
+    folder = pathlib.Path.cwd() if folder is None else folder
+    section = Section("Import paths")
+    section.add_ok("environment", _describe_environment())
+    if entries := variables.get("PYTHONPATH"):
+        section.add_note("PYTHONPATH", entries)
+    _check_hidden(section, folder)
+    _check_versions(section, variables)
+    return section
 
 
-def _find_text_mismatch(_: Environment) -> str | None:
-    versions = [read_version(name) for name in _TENSORFLOW]
-    if None in versions or versions[0].release[:2] == versions[1].release[:2]:
-        return None
-    return f"tensorflow {versions[0]} with tensorflow-text {versions[1]}, whose ops match one minor release only"
+def _describe_environment() -> str:
+    kind = "virtual environment" if sys.prefix != sys.base_prefix else "no virtual environment"
+    return f"{sys.prefix} ({kind}{', user packages are used' if site.ENABLE_USER_SITE else ''})"
 
 
-def _find_old_numpy(_: Environment) -> str | None:
-    version = read_version("numpy")
-    if version is not None and version.major < 2:
-        return f"numpy {version} is installed, and bert-keras is made for numpy 2"
-    return None
+def _check_hidden(section: Section, folder: pathlib.Path) -> None:
+    """Find modules in a folder that Python imports instead of a package, in programs that are started there."""
+    packages = {_IMPORT_NAMES.get(name, name.replace("-", "_")) for name in list_required_packages()}
+    for path in _list_modules(folder):
+        name = path.stem
+        is_other = name == "bert_keras" and not _is_same(path, _PACKAGE)
+        if name in packages or is_other:
+            shown = f"{path.name}/" if os.path.isdir(path) else path.name
+            section.add_fault(
+                shown,
+                f"in the current folder, hides the package {name} from Python programs started here",
+                "start them in another folder, or, in a clone, run  pip install -e ."
+                if is_other
+                else f"rename {shown}, or start Python in another folder",
+            )
+        elif os.path.isfile(path) and name in sys.stdlib_module_names and name not in _HARMLESS:
+            section.add_note(
+                path.name, f"in the current folder, hides Python's own {name} in programs started here: rename it"
+            )
 
 
-def _find_old_keras(_: Environment) -> str | None:
-    version = read_version("keras")
-    if version is not None and version.major < 3:
-        return f"keras {version} is installed, and the models of bert-keras are Keras 3 models"
-    return None
+def _list_modules(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yield the modules and packages in a folder. A folder without `__init__.py` hides no installed package.
+
+    Before Python 3.14 `Path.is_file` raises PermissionError in a private folder of another user; `os.path.isfile`
+    returns False.
+    """
+    with contextlib.suppress(OSError):
+        for path in sorted(folder.iterdir()):
+            is_package = path.name.isidentifier() and os.path.isfile(path / "__init__.py")
+            if is_package or (path.suffix == ".py" and os.path.isfile(path)):
+                yield path
 
 
-def _find_legacy_keras(environment: Environment) -> str | None:
-    value = environment.variables.get("TF_USE_LEGACY_KERAS", "")
-    if value.lower() in _TRUE:
-        return f"TF_USE_LEGACY_KERAS is {value!r}: tf.keras is Keras 2 then, whose objects Keras 3 models do not accept"
-    return None
-
-
-def _find_wrong_backend(environment: Environment) -> str | None:
+def _is_same(one: pathlib.Path, other: pathlib.Path) -> bool:
     try:
-        check_backend(environment.variables)
-    except InputError as error:
-        return str(error)
-    stored = environment.keras_settings.get("backend", "tensorflow")
-    if not environment.variables.get("KERAS_BACKEND") and stored != "tensorflow":
-        return f"{_find_keras_settings(environment.variables)} sets the backend to {stored!r}"
-    return None
+        return one.samefile(other)
+    except OSError:
+        return False
 
 
-def _find_wrong_floats(environment: Environment) -> str | None:
-    stored = environment.keras_settings.get("floatx", "float32")
-    if stored != "float32":
-        return f"{_find_keras_settings(environment.variables)} sets floatx to {stored!r}, so weights are stored in it"
-    return None
-
-
-def _find_amx(environment: Environment) -> str | None:
-    version = read_version("onnxruntime")
-    if version is not None and (1, 21) <= version.release[:2] <= (1, 24) and "AMX" in environment.processor.features:
-        return f"onnxruntime {version} multiplies 8-bit numbers wrongly on this processor, which has AMX"
-    return None
-
-
-CONFLICTS = (
-    Conflict("tensorflow-text 2.21.0", _find_broken_text, lambda: build_install_command("tensorflow-text")),
-    Conflict("matching releases", _find_text_mismatch, lambda: build_install_command(*_TENSORFLOW)),
-    Conflict("numpy 1", _find_old_numpy, lambda: build_install_command("numpy")),
-    Conflict("keras 2", _find_old_keras, lambda: build_install_command("keras")),
-    Conflict("Keras 2 in TensorFlow", _find_legacy_keras, lambda: "unset TF_USE_LEGACY_KERAS"),
-    Conflict("Keras backend", _find_wrong_backend, lambda: "set KERAS_BACKEND=tensorflow, or correct keras.json"),
-    Conflict("Keras floatx", _find_wrong_floats, lambda: 'set "floatx" to "float32" in keras.json'),
-    Conflict("onnxruntime and AMX", _find_amx, lambda: build_install_command("onnxruntime")),
-)
+def _check_versions(section: Section, variables: Mapping[str, str]) -> None:
+    """Find packages of which Python sees two versions; mixing them is a fault unless both are the system's."""
+    users = [entry for entry in variables.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    users += [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    hidden: dict[tuple[str, bool], list[str]] = {}
+    for name in list_required_packages():
+        found = list(importlib.metadata.distributions(name=name))  # in the order of the search path
+        used = found[0] if found else None
+        other = next((one for one in found[1:] if one.version != used.version), None)
+        if other is not None:
+            place = str(used.locate_file(""))
+            is_mixed = any(os.path.realpath(place) == os.path.realpath(entry) for entry in users)
+            text = f"{name} {used.version} instead of {other.version}"
+            hidden.setdefault((place, is_mixed), []).append(text)
+    for (place, is_mixed), texts in hidden.items():
+        text = f"{place} hides other versions: {format_names(texts, most=4)}"
+        fix = "unset PYTHONPATH, or set PYTHONNOUSERSITE=1; best, use a new virtual environment"
+        section.add_fault("two versions", text, fix) if is_mixed else section.add_note("two versions", text)

@@ -43,7 +43,7 @@ def check_records(folder: pathlib.Path) -> Section:
     )
     section.add_ok("counts", counts)
     _check_shards(section, folder, manifest)
-    section.attempt("tokenizer", lambda: _check_records_tokenizer(section, folder, manifest))
+    section.attempt("tokenizer", _check_records_tokenizer, section, folder, manifest)
     for warning in find_records_warnings(manifest):
         section.add_note("data", warning)
     return section
@@ -61,10 +61,15 @@ def _check_shards(section: Section, folder: pathlib.Path, manifest: Mapping) -> 
     if not wrong:
         text = f"{format_count(len(shards), 'shard')}, {format_size(num_bytes)}, match their SHA-256 and counts"
         section.add_ok("shards", text)
-    for text in wrong[:_MAX_LISTED]:
-        section.add_fault("shard", text)
-    if len(wrong) > _MAX_LISTED:
-        section.add_fault("shard", f"{len(wrong) - _MAX_LISTED:,} further shards are missing or damaged")
+    _add_faults(section, "shard", wrong, "further shards are missing or damaged")
+
+
+def _add_faults(section: Section, name: str, texts: list[str], others: str, fix: str | None = None) -> None:
+    """Add the first faults of a kind, and the number of the others."""
+    for text in texts[:_MAX_LISTED]:
+        section.add_fault(name, text, fix)
+    if len(texts) > _MAX_LISTED:
+        section.add_fault(name, f"{len(texts) - _MAX_LISTED:,} {others}")
 
 
 def _check_count(path: pathlib.Path, expected: int) -> None:
@@ -84,11 +89,8 @@ def _check_count(path: pathlib.Path, expected: int) -> None:
 def _check_records_tokenizer(section: Section, folder: pathlib.Path, manifest: Mapping) -> None:
     spec = TokenizerSpec.from_arguments(TokenizerFolder(folder).settings(), None)
     if differences := list_tokenizer_differences(manifest, spec.identity, here="in the files"):
-        section.add_fault(
-            "tokenizer",
-            f"the files in {folder} are of another tokenizer than its manifest ({'; '.join(differences)})",
-            "copy the whole folder again, or write the records again",
-        )
+        text = f"the files in {folder} are of another tokenizer than its manifest ({'; '.join(differences)})"
+        section.add_fault("tokenizer", text, "copy the whole folder again, or write the records again")
     else:
         section.add_ok("tokenizer", f"{len(spec.vocabulary):,} tokens, the vocabulary of the records")
 
@@ -100,7 +102,7 @@ def check_backups(folder: pathlib.Path) -> Section:
     section = Section(f"Backups {folder}")
     backups = BackupFolder(folder)
     for step in backups.steps():
-        if (state := section.attempt(f"step {step:,}", lambda step=step: backups.read(step))) is not None:
+        if (state := section.attempt(f"step {step:,}", backups.read, step)) is not None:
             section.add_ok(f"step {step:,}", f"{format_count(len(state.arrays), 'array')}, match their SHA-256")
     if not any(item.mark == "ok" for item in section.items):
         section.add_fault("backups", "none can be read", "start the training again with --overwrite")
@@ -114,7 +116,7 @@ def check_backups(folder: pathlib.Path) -> Section:
 def check_vocabulary_file(path: pathlib.Path) -> Section:
     """Check a `vocab.txt` and its settings."""
     section = Section(f"Vocabulary {path}")
-    settings = section.attempt("vocabulary", lambda: read_vocabulary_and_settings(path))
+    settings = section.attempt("vocabulary", read_vocabulary_and_settings, path)
     if settings is not None:
         case = {True: ", uncased", False: ", cased", None: ""}[settings.get("lowercase")]
         section.add_ok(
@@ -137,7 +139,7 @@ def check_data_file(path: pathlib.Path) -> Section:
     if ending in _JSON:
         with contextlib.suppress(InputError, OSError):  # the check of a table repeats it
             kind = _find_kind(path)
-    section.attempt(kind, lambda: kinds[kind](section, path))
+    section.attempt(kind, kinds[kind], section, path)
     return section
 
 
@@ -196,10 +198,7 @@ def _check_table(section: Section, path: pathlib.Path) -> None:
         section.add_ok("columns", format_names(columns, most=10))
         errors = [example.error for example in table.read(columns)]
     wrong = [str(error) for error in errors if error is not None]
-    for text in wrong[:_MAX_LISTED]:
-        section.add_fault("example", text, "correct it, or skip such examples with --on-error skip")
-    if len(wrong) > _MAX_LISTED:
-        section.add_fault("example", f"{len(wrong) - _MAX_LISTED:,} more are invalid")
+    _add_faults(section, "example", wrong, "more are invalid", "correct it, or skip such examples with --on-error skip")
     if not errors:
         section.add_fault("examples", f"{path} has no examples", "name another file")
     elif not wrong:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from bert_keras.analysis.cost_model.machine_memory import get_machine_memory, read_available_memory
 from bert_keras.doctor.findings import Section
-from bert_keras.doctor.processor_advice import recommend
 from bert_keras.processor import Processor
 from bert_keras.tasks.engines.cores import count_cores
 
@@ -19,6 +18,26 @@ _MIN_FREE_DISK = 1e9  # a checkpoint of BERT base has 0.44 GB, and is written ne
 _MIN_MEMORY = 2e9  # TensorFlow and a tiny model take about 1 GB
 _NVIDIA_SMI_LIMIT_S = 20
 _NVIDIA_PROC = pathlib.Path("/proc/driver/nvidia/gpus")
+
+
+def recommend(processor: Processor) -> list[str]:
+    """Return which files and data types suit a processor, as measured in docs/measurements/inference.md."""
+    has = set(processor.features).__contains__
+    if has("VNNI"):
+        advice = ["8-bit ONNX in onnxruntime: a third to a half of the time of float32 (export --quantize auto)"]
+    elif has("AVX-512"):
+        advice = ["8-bit ONNX, static or per token, in OpenVINO; measure both"]
+    elif has("AVX2"):
+        advice = ["8-bit ONNX in onnxruntime: two thirds to three quarters of the time of float32; not in OpenVINO"]
+    else:
+        return ["no measurement for such a processor: compare the files with benchmarks/inference.py"]
+    if has("BF16"):
+        advice.append("float32 ONNX in OpenVINO, which computes in bfloat16 here: half the time of float32")
+    else:
+        advice.append("float32, not bfloat16: without BF16 instructions bfloat16 is slower")
+    if has("AMX"):
+        advice.append("AMX itself was not measured")
+    return advice
 
 
 class SystemGpus(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from bert_keras.doctor.findings import FAULT, Section
-from bert_keras.doctor.installed import build_install_command
+from bert_keras.doctor.versions import build_install_command
 from bert_keras.extras import make_python_command
 
 IMPORT = "import TensorFlow"

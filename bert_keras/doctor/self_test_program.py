@@ -7,12 +7,13 @@ Each stage appends a line of JSON to a file, so that a crash is found between tw
 FOLDER is where a model is written; for the stage `load`, a checkpoint of any format.
 """
 
+import functools
 import json
 import pathlib
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -48,14 +49,9 @@ def _import_tensorflow(_: pathlib.Path) -> dict:
     import_tensorflow_quietly()
     import tensorflow as tf
 
-    gpus = [_name_gpu(device) for device in tf.config.list_physical_devices("GPU")]
-    return {"version": tf.__version__, "gpus": gpus, "is_cuda_build": tf.test.is_built_with_cuda()}
-
-
-def _name_gpu(device: object) -> str:
-    import tensorflow as tf
-
-    return str(tf.config.experimental.get_device_details(device).get("device_name", device.name))
+    devices = tf.config.list_physical_devices("GPU")
+    names = [tf.config.experimental.get_device_details(one).get("device_name", one.name) for one in devices]
+    return {"version": tf.__version__, "gpus": names, "is_cuda_build": tf.test.is_built_with_cuda()}
 
 
 def _import_keras(_: pathlib.Path) -> str:
@@ -97,41 +93,28 @@ def _save(folder: pathlib.Path) -> str:
     return "the reloaded model gives the same answers"
 
 
-_cache: dict = {}
-
-
-def _get_once(name: str, make: Callable[[], object]) -> object:
-    if name not in _cache:
-        _cache[name] = make()
-    return _cache[name]
-
-
+@functools.cache
 def _get_tokenizer() -> object:
     import bert_keras as bk
-
-    return _get_once("tokenizer", lambda: bk.BertTokenizer([*_list_special_tokens(), *_WORDS]))
-
-
-def _list_special_tokens() -> Iterator[str]:
     from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 
-    yield from SPECIAL_TOKENS
+    return bk.BertTokenizer([*SPECIAL_TOKENS, *_WORDS])
 
 
+@functools.cache
 def _make_features() -> dict:
     import bert_keras as bk
 
-    return _get_once("features", lambda: bk.pack(_get_tokenizer(), list(_TEXTS), max_sequence_length=8))
+    return bk.pack(_get_tokenizer(), list(_TEXTS), max_sequence_length=8)
 
 
+@functools.cache
 def _get_model() -> object:
-    return _get_once("model", _build_model)
-
-
-def _build_model() -> object:
+    """Return a tiny model of the first head that has classes."""
     import keras
 
     import bert_keras as bk
+    from bert_keras.heads.known_heads import HEADS
 
     keras.utils.set_random_seed(0)
     config = bk.BertConfig(
@@ -142,7 +125,8 @@ def _build_model() -> object:
         intermediate_dim=24,
         max_sequence_length=8,
     )
-    model = bk.BertClassifier(bk.BertEncoder(config), 2)
+    head = next(head for head in HEADS if head.has_num_classes)
+    model = head.load("model")(bk.BertEncoder(config), 2)
     model.compile(keras.optimizers.AdamW(1e-3), jit_compile=False)
     return model
 

@@ -17,6 +17,7 @@ HEAD = Head(
     outputs=("start_logits", "end_logits"),
     graph="bert_keras.export.saved_model.answers.spans:build_question_answerer",
     comparison="bert_keras.export.parity.expected_answers:compare_spans",
+    endpoint="bert_keras.serving.protocols.tasks:SPANS",
     options=("max_answer_length", "window_overlap"),
     reads_json=True,
     reads_windows=True,

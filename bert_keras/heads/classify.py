@@ -16,6 +16,8 @@ HEAD = Head(
     outputs=("logits",),
     graph="bert_keras.export.saved_model.answers.classes:build_classifier",
     comparison="bert_keras.export.parity.expected_answers:compare_classes",
+    endpoint="bert_keras.serving.protocols.tasks:CLASSES",
+    served_as="scores",
     options=(
         "problem",
         "class_weights",

@@ -15,6 +15,7 @@ HEAD = Head(
     outputs=("sentence_embedding",),
     graph="bert_keras.export.saved_model.answers.vectors:build_embedder",
     comparison="bert_keras.export.parity.expected_answers:compare_embeddings",
+    served_as="vectors",
     options=("objective", "prompt", "text_column", "second_text_column", "label_column", "columns", "delimiter"),
     kept_settings=("pooling", "normalize", "include_prompt", "prompts", "default_prompt_name"),
     keeps_pooler=True,

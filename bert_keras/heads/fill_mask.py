@@ -10,6 +10,7 @@ HEAD = Head(
     pipeline_tag="fill-mask",
     outputs=("logits",),
     graph="bert_keras.export.saved_model.answers.fillings:build_mask_filler",
+    endpoint="bert_keras.serving.protocols.tasks:FILLINGS",
     ignores_pooler=True,
     google="cls/predictions/output_bias",
     widget=({"text": "Paris is the [MASK] of France."},),

@@ -34,6 +34,10 @@ class Head:
             not answer texts.
         comparison: the function that compares the answers of a SavedModel with the answers of the task;
             `module:attribute`.
+        endpoint: the description of its path in `serve`, a `TaskEndpoint` of `serving/protocols/tasks.py`;
+            `module:attribute`, or None if it has no path of its own.
+        served_as: what a model with this head gives to the clients of other servers, "vectors" or "scores" of classes,
+            or None if their protocols have no name for it.
         options: the options of `finetune` and of the commands that read labelled examples which only some tasks have.
         kept_settings: the settings of the task that a new task takes from a checkpoint with the same head.
         reads_json: whether its reader reads `.json` files itself, which are arrays of records otherwise.
@@ -71,6 +75,8 @@ class Head:
     outputs: tuple[str, ...] = ()
     graph: str | None = None
     comparison: str | None = None
+    endpoint: str | None = None
+    served_as: str | None = None
     options: tuple[str, ...] = ()
     kept_settings: tuple[str, ...] = ()
     reads_json: bool = False

@@ -17,6 +17,7 @@ HEAD = Head(
     outputs=("logits",),
     graph="bert_keras.export.saved_model.answers.tags:build_tagger",
     comparison="bert_keras.export.parity.expected_answers:compare_tags",
+    endpoint="bert_keras.serving.protocols.tasks:TAGS",
     options=("labelled_tokens", "window_overlap", "word_column", "tag_column"),
     has_num_classes=True,
     widget=({"text": "Ada Lovelace was born in London."},),

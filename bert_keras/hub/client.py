@@ -39,16 +39,6 @@ def open_hub(feature: str) -> types.ModuleType:
     return hub
 
 
-def get_endpoint(hub: types.ModuleType) -> str:
-    """Return the address of the Hub: that of HF_ENDPOINT, or huggingface.co."""
-    return hub.constants.ENDPOINT
-
-
-def is_offline(hub: types.ModuleType) -> bool:
-    """Whether the user has forbidden requests with HF_HUB_OFFLINE."""
-    return bool(hub.constants.HF_HUB_OFFLINE)
-
-
 def find_token(hub: types.ModuleType) -> str | None:
     """Return the user's token: HF_TOKEN, or that of `hf auth login`; None if there is none.
 
@@ -75,7 +65,7 @@ def require_token(hub: types.ModuleType, feature: str) -> str:
     if token is None:
         raise InputError(
             f"{feature} needs a token of the Hugging Face Hub with write access, and there is none: {LOGIN}; "
-            f"{get_endpoint(hub)}/settings/tokens creates one"
+            f"{hub.constants.ENDPOINT}/settings/tokens creates one"
         )
     return token
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from bert_keras.checks import format_names
 from bert_keras.errors import InputError
-from bert_keras.hub.client import find_token, is_offline, is_unreachable, one_sentence_errors, open_hub
+from bert_keras.hub.client import find_token, is_unreachable, one_sentence_errors, open_hub
 from bert_keras.hub.names import HubName, parse_hub_name
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def download_folder(
     """
     parsed, report = parse_hub_name(name), report or logger.info
     hub = open_hub(f"loading {name}")
-    if is_offline(hub):
+    if hub.constants.HF_HUB_OFFLINE:
         return _find_in_cache(hub, parsed, "HF_HUB_OFFLINE is set", with_weights=with_weights, onnx=onnx)
     token = find_token(hub)
     with one_sentence_errors(str(parsed), token):
@@ -68,7 +68,8 @@ def download_folder(
     sizes = {file.rfilename: file.size or 0 for file in info.siblings}
     chosen = choose_files(parsed, sizes, with_weights=with_weights, onnx=onnx)
     with one_sentence_errors(str(parsed), token):
-        missing = [file for file in chosen if not _is_cached(hub, parsed, info.sha, file)]
+        cached = [hub.try_to_load_from_cache(parsed.repository, file, revision=info.sha) for file in chosen]
+    missing = [file for file, path in zip(chosen, cached, strict=True) if not isinstance(path, str)]
     if missing:
         size = sum(sizes[file] for file in missing) / 1e6
         report(f"downloading {parsed}: {len(missing):,} files, {size:,.1f} MB")
@@ -145,10 +146,6 @@ def _describe_missing(name: HubName, files: list[str]) -> str:
         f"{name} has {found}{fix}; expected {WEIGHTS} (Hugging Face), *.ckpt.index with bert_config.json (Google) or "
         "model.weights.h5 with metadata.json (KerasHub): load another model or revision"
     )
-
-
-def _is_cached(hub: types.ModuleType, name: HubName, commit: str, file: str) -> bool:
-    return isinstance(hub.try_to_load_from_cache(name.repository, file, revision=commit), str)
 
 
 def _find_in_cache(

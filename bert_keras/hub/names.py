@@ -67,7 +67,7 @@ def parse_hub_name(name: str) -> HubName:
     revision = urllib.parse.unquote(match["revision"]) if match and match["revision"] else None
     if (
         match is None
-        or not is_repository(match["repository"])
+        or not _is_repository(match["repository"])
         or not (revision is None or _is_revision(revision))
         or ".." in (match["subfolder"] or "").split("/")
     ):
@@ -90,7 +90,7 @@ def _quote_revision(revision: str) -> str:
     return re.sub(r"[%/@]", lambda match: urllib.parse.quote(match[0], safe=""), revision)
 
 
-def is_repository(name: str) -> bool:
+def _is_repository(name: str) -> bool:
     """Whether a name is one that a repository can have: "ORG/NAME"."""
     return _REPOSITORY.fullmatch(name) is not None and not re.search(r"--|\.\.|\.git$", name)
 
@@ -102,7 +102,7 @@ def check_repository(name: str) -> str:
         InputError: the Hub does not allow the name.
     """
     name = name.removeprefix(PREFIX)
-    if not is_repository(name):
+    if not _is_repository(name):
         raise InputError(
             f"the repository is {quote(name)}; expected USER/NAME or ORG/NAME of letters, digits, '-', '_' and '.': "
             "correct the name"

@@ -1,12 +1,13 @@
 """Upload files to a repository of the Hub in one commit."""
 
 import pathlib
+import types
 import urllib.parse
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from bert_keras.errors import InputError
-from bert_keras.hub.client import get_endpoint, is_offline, one_sentence_errors, open_hub, require_token
+from bert_keras.hub.client import one_sentence_errors, open_hub, require_token
 
 _OWN_FILES = (".gitattributes",)  # that the Hub creates
 
@@ -25,20 +26,23 @@ class Upload(NamedTuple):
     kept: list[str]
 
 
-def check_can_upload(feature: str) -> None:
+def check_can_upload(feature: str) -> tuple[types.ModuleType, str]:
     """Check what can be checked without a request: the package, HF_HUB_OFFLINE, and that there is a token.
 
     Args:
         feature: the feature that uploads, for messages.
+
+    Returns:
+        The module huggingface_hub, and the token.
 
     Raises:
         InputError: nothing can be uploaded.
         MissingExtraError: huggingface_hub is not installed.
     """
     hub = open_hub(feature)
-    if is_offline(hub):
+    if hub.constants.HF_HUB_OFFLINE:
         raise InputError(f"HF_HUB_OFFLINE is set, and {feature} needs the Hugging Face Hub: unset it")
-    require_token(hub, feature)
+    return hub, require_token(hub, feature)
 
 
 def upload_files(
@@ -70,9 +74,7 @@ def upload_files(
         InputError: nothing was uploaded: there is no token or it may not write, the repository is public and `private`
             is set, or the Hub reported an error.
     """
-    check_can_upload("push")
-    hub = open_hub("push")
-    token = require_token(hub, "push")
+    hub, token = check_can_upload("push")
     with one_sentence_errors(repository, token):
         api = hub.HfApi(token=token, library_name="bert-keras")
         if not create_pr:  # which is for repositories of others
@@ -93,5 +95,5 @@ def upload_files(
             repository, operations, commit_message=message, revision=revision, create_pr=create_pr or None
         )
     branch = "" if revision is None else f"/tree/{urllib.parse.quote(revision, safe='')}"
-    url = getattr(info, "pr_url", None) or f"{get_endpoint(hub)}/{repository}{branch}"
+    url = getattr(info, "pr_url", None) or f"{hub.constants.ENDPOINT}/{repository}{branch}"
     return Upload(url, info.oid, sorted(set(existing) - set(files) - {*_OWN_FILES}))

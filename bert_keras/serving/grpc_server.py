@@ -1,23 +1,30 @@
-"""Start the gRPC server: TensorFlow Serving's services, the Open Inference Protocol, and the health protocol."""
+"""Start the gRPC server: TensorFlow Serving's services, the Open Inference Protocol, and the health protocol.
+
+Load balancers and Kubernetes ask the health protocol whether a server is ready. Source:
+https://github.com/grpc/grpc/blob/master/doc/health-checking.md, without the method `Watch`. A client that gets
+UNIMPLEMENTED for `Watch` assumes that the server is healthy.
+"""
 
 import grpc
 from google.protobuf.message import Message
 
 from bert_keras.errors import InputError
-from bert_keras.serving.messages.health import HEALTH_METHODS, HEALTH_SERVICE, HealthCheckResponse
-from bert_keras.serving.messages.open_inference import INFERENCE_METHODS, INFERENCE_SERVICE
-from bert_keras.serving.messages.services import make_generic_handler
-from bert_keras.serving.messages.tensorflow_serving import (
-    MODEL_METHODS,
-    MODEL_SERVICE,
-    PREDICTION_METHODS,
-    PREDICTION_SERVICE,
-)
+from bert_keras.serving.messages import open_inference as triton
+from bert_keras.serving.messages import tensorflow_serving as tensorflow
+from bert_keras.serving.messages.message_builder import build_messages, pair_messages
+from bert_keras.serving.protocols.grpc_call import make_generic_handler
 from bert_keras.serving.protocols.open_inference_grpc import InferenceService
 from bert_keras.serving.protocols.tensorflow_serving_grpc import ModelService, PredictionService
 from bert_keras.serving.server_state import ServerState
 
-_SERVING, _NOT_SERVING = 1, 2
+_HEALTH = {
+    "HealthCheckRequest": {"service": (1, "string")},
+    "HealthCheckResponse": {"status": (1, "HealthCheckResponse.ServingStatus")},
+    "HealthCheckResponse.ServingStatus": {"UNKNOWN": 0, "SERVING": 1, "NOT_SERVING": 2, "SERVICE_UNKNOWN": 3},
+}
+HEALTH_SERVICE = "grpc.health.v1.Health"
+HEALTH_METHODS = pair_messages(build_messages("grpc.health.v1", _HEALTH), {"Check": "HealthCheck"})
+HealthCheckRequest, HealthCheckResponse = HEALTH_METHODS["Check"]
 
 
 class _Health:
@@ -28,7 +35,8 @@ class _Health:
 
     async def check(self, request: Message, context: grpc.aio.ServicerContext) -> Message:
         """Return whether the server answers, whatever service is asked for."""
-        return HealthCheckResponse(status=_SERVING if self._server.is_ready else _NOT_SERVING)
+        is_ready = self._server.is_ready
+        return HealthCheckResponse(status=HealthCheckResponse.SERVING if is_ready else HealthCheckResponse.NOT_SERVING)
 
 
 async def start_grpc_server(server: ServerState) -> tuple[grpc.aio.Server, int]:
@@ -44,13 +52,14 @@ async def start_grpc_server(server: ServerState) -> tuple[grpc.aio.Server, int]:
         ("grpc.so_reuseport", 0),
     ]
     running = grpc.aio.server(options=options)
+    services = (
+        (tensorflow.PREDICTION_SERVICE, tensorflow.PREDICTION_METHODS, PredictionService),
+        (tensorflow.MODEL_SERVICE, tensorflow.MODEL_METHODS, ModelService),
+        (triton.INFERENCE_SERVICE, triton.INFERENCE_METHODS, InferenceService),
+        (HEALTH_SERVICE, HEALTH_METHODS, _Health),
+    )
     running.add_generic_rpc_handlers(
-        [
-            make_generic_handler(PREDICTION_SERVICE, PREDICTION_METHODS, PredictionService(server)),
-            make_generic_handler(MODEL_SERVICE, MODEL_METHODS, ModelService(server)),
-            make_generic_handler(INFERENCE_SERVICE, INFERENCE_METHODS, InferenceService(server)),
-            make_generic_handler(HEALTH_SERVICE, HEALTH_METHODS, _Health(server)),
-        ]
+        [make_generic_handler(name, methods, make(server)) for name, methods, make in services]
     )
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = f"{host}:{settings.grpc_port}"

@@ -1,11 +1,14 @@
-"""`ServerMetrics`: what Prometheus reads at `/metrics`."""
+"""`ServerMetrics`: what Prometheus reads at `/metrics`; `Tracer`: a span of OpenTelemetry for each request."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
+from bert_keras import __version__
+from bert_keras.errors import MissingExtraError
 from bert_keras.serving.worker.jobs import Timings
 
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
@@ -20,23 +23,20 @@ class ServerMetrics:
         labels = ["endpoint", "status"]
         self._requests = Counter("bert_keras_requests", "requests by endpoint and status", labels, registry=registry)
         self._errors = Counter("bert_keras_errors", "requests that got an error", ["reason"], registry=registry)
-        self._seconds = _histogram("bert_keras_request_seconds", "time of requests", _SECONDS, registry, ["endpoint"])
-        names = ("queue", "tokenization", "inference")
-        descriptions = (
-            "waiting",
-            "tokenizing, together with other requests",
-            "computing, together with other requests",
-        )
+        self._seconds = self._add_histogram("request_seconds", "time of requests", "endpoint")
         self._parts = {
-            name: _histogram(f"bert_keras_{name}_seconds", f"time of requests {text}", _SECONDS, registry, ["model"])
-            for name, text in zip(names, descriptions, strict=True)
+            "queue": self._add_histogram("queue_seconds", "time of requests waiting"),
+            "tokenization": self._add_histogram(
+                "tokenization_seconds", "time of requests tokenizing, together with other requests"
+            ),
+            "inference": self._add_histogram(
+                "inference_seconds", "time of requests computing, together with other requests"
+            ),
         }
-        self._batch_tokens = _histogram(
-            "bert_keras_batch_tokens", "tokens of the batches of requests", _TOKENS, registry, ["model"]
-        )
+        self._batch_tokens = self._add_histogram("batch_tokens", "tokens of the batches of requests", buckets=_TOKENS)
         self._tokens = Counter("bert_keras_tokens", "tokens of requests", ["model"], registry=registry)
-        self._started = Gauge("bert_keras_start_time_seconds", "start of the server, Unix time", registry=registry)
-        self._started.set(time.time())
+        started = Gauge("bert_keras_start_time_seconds", "start of the server, Unix time", registry=registry)
+        started.set(time.time())
         self._children: dict[object, object] = {}  # metrics by their labels, because `labels()` checks them each time
 
     def add_gauge(
@@ -44,6 +44,11 @@ class ServerMetrics:
     ) -> None:
         """Add a gauge that is read when Prometheus asks: `read` returns values with their labels."""
         self.registry.register(_ReadGauge(f"bert_keras_{name}", text, labels, read))
+
+    def _add_histogram(
+        self, name: str, text: str, label: str = "model", buckets: tuple[float, ...] = _SECONDS
+    ) -> Histogram:
+        return Histogram(f"bert_keras_{name}", text, [label], buckets=buckets, registry=self.registry)
 
     def count_request(self, endpoint: str, status: int, seconds: float | None = None) -> None:
         """Count a finished request, and its time if it is given."""
@@ -87,7 +92,58 @@ class _ReadGauge:
         yield family
 
 
-def _histogram(
-    name: str, text: str, buckets: tuple[float, ...], registry: CollectorRegistry, labels: list[str]
-) -> Histogram:
-    return Histogram(name, text, labels, buckets=buckets, registry=registry)
+class Tracer:
+    """Record a span per request, as a child of the client's span if the request has the header `traceparent`.
+
+    Args:
+        endpoint: URL of the collector, such as `http://localhost:4318/v1/traces` (OTLP over HTTP).
+
+    Raises:
+        MissingExtraError: OpenTelemetry is not installed.
+    """
+
+    def __init__(self, endpoint: str):
+        try:
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        except ImportError:
+            raise MissingExtraError(f"tracing to {endpoint}", "opentelemetry-sdk", "tracing") from None
+        resource = Resource.create({"service.name": "bert-keras", "service.version": __version__})
+        self._provider = TracerProvider(resource=resource)
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
+        self._tracer = self._provider.get_tracer("bert_keras.serving")
+
+    def record(
+        self, name: str, begin: float, status: int, headers: Mapping[str, str], model: str | None, timings: Timings
+    ) -> None:
+        """Record a finished request.
+
+        Args:
+            name: method and path.
+            begin: when it began, of `time.time`.
+            status: the HTTP status.
+            headers: those of the request that name the client's span, `traceparent` and `tracestate`.
+            model: the model that answered; None: none did.
+            timings: where the time of its job went.
+        """
+        from opentelemetry.trace import SpanKind, StatusCode
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        context = TraceContextTextMapPropagator().extract(headers)
+        attributes: dict[str, Any] = {"http.response.status_code": status}
+        if model is not None:
+            attributes |= {"bert_keras.model": model, "bert_keras.tokens": timings.num_tokens}
+            names = ("queue", "tokenization", "inference")
+            attributes |= {f"bert_keras.{part}_seconds": getattr(timings, part) for part in names}
+        span = self._tracer.start_span(
+            name, context, SpanKind.SERVER, attributes=attributes, start_time=int(begin * 1e9)
+        )
+        if status >= 500:
+            span.set_status(StatusCode.ERROR)
+        span.end(int(time.time() * 1e9))
+
+    def close(self) -> None:
+        """Send what is left."""
+        self._provider.shutdown()

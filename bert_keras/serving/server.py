@@ -9,24 +9,22 @@ from collections.abc import Callable, Iterator, Sequence
 import uvicorn
 
 from bert_keras.errors import InputError
-from bert_keras.serving.garbage import rest_garbage_collector
 from bert_keras.serving.http.application import make_application
 from bert_keras.serving.http.endpoint import Endpoint
-from bert_keras.serving.http.health import add_gauges, make_health_endpoints
 from bert_keras.serving.http.http_protocol import make_http_protocol
-from bert_keras.serving.http.openapi import make_openapi_endpoint
-from bert_keras.serving.http.pages.page_endpoints import make_page_endpoints
-from bert_keras.serving.models.repository import ModelRepository, ModelSettings
-from bert_keras.serving.protocols.open_inference_rest import make_open_inference_endpoints
-from bert_keras.serving.protocols.openai_embeddings import make_openai_endpoints
-from bert_keras.serving.protocols.tasks import make_task_endpoints
-from bert_keras.serving.protocols.tensorflow_serving_rest import make_tensorflow_serving_endpoints
-from bert_keras.serving.protocols.text_embeddings_inference import make_tei_endpoints
-from bert_keras.serving.scheduling import yield_to_computations
+from bert_keras.serving.http.operation import OPERATION, make_openapi_endpoint, make_page_endpoints
+from bert_keras.serving.protocols.open_inference_rest import OPEN_INFERENCE
+from bert_keras.serving.protocols.openai_embeddings import OPENAI
+from bert_keras.serving.protocols.tasks import make_task_protocol
+from bert_keras.serving.protocols.tensorflow_serving_rest import TENSORFLOW_SERVING
+from bert_keras.serving.protocols.text_embeddings_inference import TEI
+from bert_keras.serving.repository import ModelRepository, ModelSettings
+from bert_keras.serving.scheduling import rest_garbage_collector, yield_to_computations
 from bert_keras.serving.server_state import ServerState
 from bert_keras.serving.settings import ServerSettings
 
 _BACKLOG = 4096  # connections that wait to be accepted
+_OnReady = Callable[[dict[str, int | None]], None]
 
 
 def serve(
@@ -34,7 +32,7 @@ def serve(
     settings: ServerSettings,
     *,
     log: Callable[[str], None],
-    on_ready: Callable[[dict[str, int | None]], None] = lambda ports: None,
+    on_ready: _OnReady = lambda ports: None,
 ) -> None:
     """Load models and answer requests until SIGTERM or Ctrl-C; then finish the running requests and return.
 
@@ -56,24 +54,15 @@ def serve(
         loop.close()
 
 
-def make_endpoints(server: ServerState) -> list[Endpoint]:
+def make_endpoints() -> list[Endpoint]:
     """Return everything that clients can call over HTTP, the most frequent first."""
-    endpoints = [
-        *make_task_endpoints(),
-        *make_tei_endpoints(),
-        *make_openai_endpoints(),
-        *make_tensorflow_serving_endpoints(),
-        *make_open_inference_endpoints(lambda: server.is_ready),
-        *make_health_endpoints(server),
-    ]
+    protocols = (make_task_protocol(), TEI, OPENAI, TENSORFLOW_SERVING, OPEN_INFERENCE, OPERATION)
+    endpoints = [endpoint for protocol in protocols for endpoint in protocol.endpoints]
     return [*endpoints, make_openapi_endpoint(endpoints), *make_page_endpoints()]
 
 
 async def _serve(
-    models: Sequence[ModelSettings],
-    settings: ServerSettings,
-    log: Callable[[str], None],
-    on_ready: Callable[[dict[str, int | None]], None],
+    models: Sequence[ModelSettings], settings: ServerSettings, log: Callable[[str], None], on_ready: _OnReady
 ) -> None:
     _raise_file_limit()
     stop = asyncio.Event()
@@ -82,7 +71,6 @@ async def _serve(
         loop.add_signal_handler(number, stop.set)
     repository = ModelRepository(list(models), log)
     server = ServerState(repository, settings, log)
-    add_gauges(server)
     listener = _listen(settings)
     stopping = asyncio.ensure_future(stop.wait())
     try:
@@ -104,12 +92,10 @@ async def _serve(
         await repository.close()
 
 
-async def _answer(
-    server: ServerState, listener: socket.socket, stop: asyncio.Event, on_ready: Callable[[dict[str, int | None]], None]
-) -> None:
+async def _answer(server: ServerState, listener: socket.socket, stop: asyncio.Event, on_ready: _OnReady) -> None:
     """Answer requests until `stop` is set, then finish those that run."""
     settings = server.settings
-    endpoints = make_endpoints(server)
+    endpoints = make_endpoints()
     http = _HttpServer(
         uvicorn.Config(
             make_application(server, endpoints),

@@ -1,9 +1,11 @@
 """`ServerSettings`: what one can choose about the server, apart from its models."""
 
 import dataclasses
+import hmac
 import pathlib
 
 from bert_keras.errors import InputError
+from bert_keras.serving.errors import Reason, ServingError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,3 +54,13 @@ class ServerSettings:
         for path in (self.tls_certificate, self.tls_key):
             if path is not None and not path.is_file():
                 raise InputError(f"{path} does not exist; expected a PEM file: check the path")
+
+    def check_key(self, authorization: str | None) -> None:
+        """Raise `ServingError` unless a request with this header `Authorization` may be answered."""
+        if self.api_key is None:
+            return
+        given, expected = (authorization or "").encode("utf-8", "replace"), f"Bearer {self.api_key}".encode()
+        if not hmac.compare_digest(given, expected):
+            raise ServingError(
+                Reason.UNAUTHORIZED, "the API key is missing or wrong; send the header  Authorization: Bearer KEY"
+            )

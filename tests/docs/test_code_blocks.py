@@ -5,7 +5,6 @@ import pathlib
 import re
 import shutil
 import sys
-import types
 
 import pytest
 
@@ -133,7 +132,7 @@ def test_python_json_and_toml_blocks_can_be_parsed():
 
 
 def test_every_address_that_curl_calls_is_one_of_the_server():
-    endpoints = make_endpoints(types.SimpleNamespace(is_ready=True))
+    endpoints = make_endpoints()
     places = [re.sub(r"{\w+}", "[^/:]+", endpoint.path) for endpoint in endpoints]
     calls = [
         (str(block), word.split("localhost:8501", 1)[1])

@@ -132,15 +132,15 @@ def test_keras_json_that_keras_ignores_is_ignored(content, tmp_path):
 
 @pytest.mark.parametrize(("features", "is_found"), [(("AVX2", "AMX"), True), (("AVX2",), False)])
 def test_old_onnxruntime_is_found_on_processors_with_amx(features, is_found, make_environment, tmp_path, monkeypatch):
-    from bert_keras.doctor import installed
+    from bert_keras.doctor import versions
 
     write_distribution(tmp_path, "onnxruntime", "1.23.1")
     monkeypatch.syspath_prepend(tmp_path)
-    installed.read_version.cache_clear()
+    versions.read_version.cache_clear()
     try:
         items = check_conflicts(make_environment(features=features)).items
     finally:
-        installed.read_version.cache_clear()
+        versions.read_version.cache_clear()
     faults = [item for item in items if item.name == "onnxruntime and AMX"]
     assert len(faults) == is_found
     assert all("8-bit numbers wrongly" in item.text and "pip install" in item.fix for item in faults)

@@ -5,8 +5,7 @@ import socket
 
 import pytest
 
-from bert_keras.doctor.findings import Item, Section
-from bert_keras.doctor.privacy import make_cleaner, remove_private
+from bert_keras.doctor.findings import Item, Section, make_cleaner, remove_private
 
 
 @pytest.fixture

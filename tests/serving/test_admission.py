@@ -2,8 +2,8 @@
 
 import pytest
 
-from bert_keras.serving.admission import Admission
 from bert_keras.serving.errors import Reason, ServingError
+from bert_keras.serving.server_state import Admission
 
 
 class _Clock:

@@ -5,7 +5,7 @@ import pytest
 
 from bert_keras.export.deployment.deployment_bundle import write_deployment_files
 from bert_keras.export.saved_model.serving_bundle import write_serving_files
-from bert_keras.serving.models.model_folders import name_model
+from bert_keras.serving.model_folders import name_model
 
 
 def write_next_to_onnx(folder, name):

@@ -16,7 +16,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bert_keras.serving.messages.health import HEALTH_SERVICE, HealthCheckRequest, HealthCheckResponse
+from bert_keras.serving.grpc_server import HEALTH_SERVICE, HealthCheckRequest, HealthCheckResponse
 from tests.marks import slow
 
 from .running_server import RunningServer

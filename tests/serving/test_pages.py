@@ -17,10 +17,9 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.export.onnx.onnx_folder import write_onnx_folder
-from bert_keras.serving.http import pages
 from bert_keras.serving.http.application import make_application
-from bert_keras.serving.models.repository import ModelRepository
-from bert_keras.serving.protocols.tasks import make_task_endpoints
+from bert_keras.serving.protocols.tasks import make_task_protocol
+from bert_keras.serving.repository import ModelRepository
 from bert_keras.serving.server import make_endpoints
 from bert_keras.serving.server_state import ServerState
 from bert_keras.serving.settings import ServerSettings
@@ -31,7 +30,7 @@ from .conftest import LENGTH
 from .running_server import RunningServer
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
-FOLDER = pathlib.Path(pages.__file__).parent
+FOLDER = REPOSITORY / "bert_keras/serving/http/pages"
 FILES = sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".css", ".html", ".js", ".svg"))
 SOURCES = {name: (FOLDER / name).read_text(encoding="utf-8") for name in FILES}
 PAGES = {"try.html": "/", "docs.html": "/docs"}
@@ -62,7 +61,7 @@ class Elements(html.parser.HTMLParser):
 def get(*paths, method="GET"):
     """Return the answers of a server without models that requires a key; the requests have none."""
     server = ServerState(ModelRepository([], print), ServerSettings(api_key=KEY), print)
-    transport = httpx.ASGITransport(make_application(server, make_endpoints(server)))
+    transport = httpx.ASGITransport(make_application(server, make_endpoints()))
 
     async def send():
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
@@ -125,21 +124,20 @@ def test_no_text_becomes_markup(name):
 
 def test_every_task_has_a_view():
     paths = re.findall(r'^    path: "(.*)"', SOURCES["task_views.js"], re.MULTILINE)
-    assert set(paths) == {endpoint.path[1:] for endpoint in make_task_endpoints()} | {"embed"}
+    assert set(paths) == {endpoint.path[1:] for endpoint in make_task_protocol().endpoints} | {"embed"}
 
 
 def test_the_wheel_has_every_file():
     configuration = configparser.ConfigParser()
     configuration.read(REPOSITORY / "setup.cfg", encoding="utf-8")
-    patterns = configuration["options.package_data"][pages.__name__].split(", ")
-    assert all(any(fnmatch.fnmatch(name, pattern) for pattern in patterns) for name in FILES)
+    patterns = configuration["options.package_data"]["bert_keras.serving.http"].split(", ")
+    assert all(any(fnmatch.fnmatch(f"pages/{name}", pattern) for pattern in patterns) for name in FILES)
 
 
 def test_pages_are_not_part_of_the_api():
     [answer] = get("/docs", method="POST")
     assert answer.status_code == 405
-    endpoints = make_endpoints(ServerState(ModelRepository([], print), ServerSettings(), print))
-    describe = next(one.handler for one in endpoints if one.path == "/openapi.json")
+    describe = next(one.handler for one in make_endpoints() if one.path == "/openapi.json")
     described = json.loads(asyncio.run(describe(None)).body)
     assert not {"/", "/docs"} & set(described["paths"])
 

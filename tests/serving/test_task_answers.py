@@ -1,10 +1,14 @@
 """The endpoints of tasks give `Predictor`'s answers."""
 
 import concurrent.futures
+import dataclasses
 import re
 
 import numpy as np
 import pytest
+
+from bert_keras.heads.known_heads import HEADS
+from bert_keras.serving.protocols import tasks
 
 from .conftest import TEXTS
 
@@ -122,3 +126,11 @@ def test_bad_requests_get_one_sentence(server, path, body, status, message):
     [sentence] = answer.json().values()
     assert len(sentence.splitlines()) == 1
     assert re.search(message, sentence), sentence
+
+
+def test_a_head_gets_the_endpoint_that_its_record_names(monkeypatch):
+    toy = dataclasses.replace(HEADS[0], name="toy", endpoint=f"{tasks.__name__}:TAGS")
+    without = dataclasses.replace(HEADS[0], name="silent", endpoint=None)
+    monkeypatch.setattr(tasks, "HEADS", (toy, without))
+    [endpoint] = tasks.make_task_protocol().endpoints
+    assert (endpoint.path, endpoint.summary) == ("/toy", tasks.TAGS.summary)

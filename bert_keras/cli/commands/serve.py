@@ -37,7 +37,7 @@ from bert_keras.hub.downloading import ONNX_FLOAT32, ONNX_INT8, download_folder
 from bert_keras.hub.names import is_hub_name, parse_hub_name
 
 if TYPE_CHECKING:
-    from bert_keras.serving.models.repository import ModelSettings
+    from bert_keras.serving.repository import ModelSettings
     from bert_keras.serving.settings import ServerSettings
 
 _PACKAGES = {"starlette": "starlette", "uvicorn": "uvicorn", "httptools": "httptools", "orjson": "orjson"}
@@ -124,8 +124,8 @@ def _read_models(arguments: argparse.Namespace) -> list[ModelSettings]:
     Raises:
         InputError: no model is given, two have the same name, a folder does not exist, or a label is not of a model.
     """
-    from bert_keras.serving.models.model_folders import check_model, name_model
-    from bert_keras.serving.models.repository import ModelSettings
+    from bert_keras.serving.model_folders import check_model, name_model
+    from bert_keras.serving.repository import ModelSettings
 
     folders = {}
     if arguments.artifacts is not None:

@@ -11,7 +11,6 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from bert_keras.errors import InputError
-from bert_keras.serving.api_key import check_key
 from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.http.endpoint import (
     Call,
@@ -28,23 +27,17 @@ from bert_keras.serving.server_state import ServerState
 _MAX_ID_LENGTH = 128  # characters of a client's request id
 
 
-class EndpointApplication:
-    """The ASGI application of one endpoint: reads the request, answers it, and counts it.
-
-    Args:
-        server: what all requests share.
-        endpoint: the endpoint.
-    """
+class _EndpointApplication:
+    """The ASGI application of one endpoint: reads the request, answers it, and counts it."""
 
     def __init__(self, server: ServerState, endpoint: Endpoint):
         self._server, self._endpoint = server, endpoint
-        self._is_inference = endpoint.is_inference
 
     async def __call__(self, scope: Mapping, receive: Callable, send: Callable) -> None:
         """Answer a request."""
         server, endpoint = self._server, self._endpoint
         begin = time.perf_counter()
-        call = Call(server.repository, server.settings, scope, receive)
+        call = Call(server, scope, receive)
         try:
             reply = await self._answer(call, scope)
         except ClientLeftError:
@@ -57,9 +50,8 @@ class EndpointApplication:
             reply = self._make_error_reply(ServingError(Reason.INVALID, str(error)))
         except Exception as error:
             server.log(f"error in {endpoint.path}: {type(error).__name__}: {error}")
-            reply = self._make_error_reply(
-                ServingError(Reason.FAILED, "the server failed on this request; see its log")
-            )
+            failure = ServingError(Reason.FAILED, "the server failed on this request; see its log")
+            reply = self._make_error_reply(failure)
         seconds = time.perf_counter() - begin
         server.metrics.count_request(endpoint.path, reply.status, seconds)
         if call.model_name is not None:
@@ -78,10 +70,11 @@ class EndpointApplication:
     async def _answer(self, call: Call, scope: Mapping) -> Reply:
         server, endpoint = self._server, self._endpoint
         if not endpoint.is_open:
-            check_key(get_header(scope, b"authorization"), server.settings.api_key)
-        if not self._is_inference:
+            server.settings.check_key(get_header(scope, b"authorization"))
+        if not endpoint.is_inference:
             return await endpoint.handler(call)
-        size = _read_size(scope)
+        length = get_header(scope, b"content-length") or ""  # none for a body in chunks
+        size = int(length) if length.isdecimal() else 0
         check_payload(size, server.settings.max_payload)
         entry, is_late = server.admission.enter(size, read_timeout(scope, server.settings.timeout)), False
         try:
@@ -101,21 +94,17 @@ class EndpointApplication:
 
     def _make_error_reply(self, error: ServingError) -> Reply:
         self._server.metrics.count_error(error.reason.name.lower())
-        status, body = self._endpoint.format_error(error)
+        status, body = self._endpoint.protocol.format_error(error)
         headers = () if error.retry_after is None else ((b"retry-after", str(error.retry_after).encode()),)
         if error.reason is Reason.UNAUTHORIZED:
             headers = ((b"www-authenticate", b"Bearer"),)
         return make_json_reply(body, status, headers)
 
 
-class Dispatcher:
+class _Dispatcher:
     """ASGI application that finds endpoints without parameters in their paths itself, and passes on everything else.
 
-    Starlette's middleware and routing take longer than the endpoint.
-
-    Args:
-        fixed: the endpoints without parameters, keyed by method and path.
-        application: answers all other requests.
+    Starlette's middleware and routing take longer than the endpoint. `fixed` is keyed by method and path.
     """
 
     def __init__(self, fixed: Mapping[tuple[str, str], Callable], application: Callable):
@@ -136,10 +125,10 @@ def make_application(server: ServerState, endpoints: Sequence[Endpoint]) -> Call
         server: what all requests share.
         endpoints: what clients can call.
     """
-    own = {(endpoint.method, endpoint.path): EndpointApplication(server, endpoint) for endpoint in endpoints}
+    own = {(endpoint.method, endpoint.path): _EndpointApplication(server, endpoint) for endpoint in endpoints}
     routes = [Route(path, application, methods=[method]) for (method, path), application in own.items()]
     fixed = {key: application for key, application in own.items() if "{" not in key[1]}
-    dispatcher = Dispatcher(fixed, Starlette(routes=routes, exception_handlers={HTTPException: _describe_http_error}))
+    dispatcher = _Dispatcher(fixed, Starlette(routes=routes, exception_handlers={HTTPException: _describe_http_error}))
     if not server.settings.cors_origins:
         return dispatcher
     origins, every = list(server.settings.cors_origins), ["*"]
@@ -153,12 +142,6 @@ async def _describe_http_error(request: Request, error: Exception) -> JSONRespon
         405: f"{request.url.path} cannot be called with {request.method}; /docs lists how",
     }.get(error.status_code, str(error.detail))
     return JSONResponse({"error": message}, error.status_code, headers=error.headers)
-
-
-def _read_size(scope: Mapping) -> int:
-    """Return the announced size of a body in bytes; 0 if it comes in chunks of unknown size."""
-    value = get_header(scope, b"content-length")
-    return int(value) if value is not None and value.isdecimal() else 0
 
 
 def _make_headers(reply: Reply, request_id: str, call: Call, seconds: float) -> list[tuple[bytes, bytes]]:

@@ -1,23 +1,26 @@
-"""`Endpoint`, what clients can call over HTTP, and `Call`, one request to it."""
+"""`Protocol` and `Endpoint`, what clients can call over HTTP, and `Call`, one request to an endpoint."""
 
 import asyncio
 import dataclasses
+import functools
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 import pydantic
 
+from bert_keras.errors import InputError
 from bert_keras.serving.errors import Reason, ServingError
-from bert_keras.serving.http.compression import decompress
-from bert_keras.serving.http.json_errors import describe_validation_error
-from bert_keras.serving.models.repository import ModelRepository
-from bert_keras.serving.models.served_version import ServedVersion
-from bert_keras.serving.settings import ServerSettings
+from bert_keras.serving.http.request_bodies import decompress, describe_validation_error
+from bert_keras.serving.served_version import ServedVersion
+from bert_keras.serving.server_state import ServerState
 from bert_keras.serving.worker.jobs import Result, Timings
 
 JSON, BINARY = "application/json", "application/octet-stream"
+STATUSES = (400, 401, 404, 408, 413, 422, 429, 500, 503, 504)  # of errors of requests to models
+Form = TypeVar("Form")
+_make_adapter = functools.cache(pydantic.TypeAdapter)
 _TIMEOUT_HEADER = b"x-request-timeout"
 _WATCH_SECONDS = 0.2  # after which the server looks whether the client still waits
 
@@ -44,6 +47,12 @@ class Reply:
 
 
 FormatError = Callable[[ServingError], tuple[int, object]]  # returns the status and the JSON body
+Handler = Callable[["Call"], Awaitable[Reply]]  # answers a call
+
+
+def format_plain_error(error: ServingError) -> tuple[int, object]:
+    """Return the status and the body of an error of our own endpoints."""
+    return error.reason.value, {"error": str(error)}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -55,8 +64,7 @@ class Endpoint:
         path: with parameters as in Starlette, `/v1/models/{name}`.
         handler: answers a call.
         summary: one line for the page of the API.
-        tag: its group on the page.
-        format_error: writes errors as clients of its protocol expect them.
+        protocol: the protocol that it belongs to.
         body: the pydantic model or type of the JSON body; None: no body, or not JSON.
         answer: the pydantic model or type of the answer; None: not JSON.
         statuses: the statuses of errors.
@@ -67,12 +75,11 @@ class Endpoint:
 
     method: str
     path: str
-    handler: Callable[["Call"], Awaitable[Reply]]
+    handler: Handler
     summary: str
-    tag: str
-    format_error: FormatError
+    protocol: "Protocol"
     body: Any = None
-    answer: Any = None
+    answer: Any = dict
     statuses: tuple[int, ...] = ()
     example: object = None
     is_open: bool = False
@@ -84,10 +91,43 @@ class Endpoint:
         return self.method == "POST"
 
 
+class Protocol:
+    """The endpoints of a protocol; `get` and `post` are decorators of the functions that answer calls.
+
+    Args:
+        tag: its name on the page of the API.
+        format_error: writes errors as its clients expect them.
+        statuses: the statuses of errors of requests to models.
+    """
+
+    def __init__(self, tag: str, format_error: FormatError = format_plain_error, statuses: tuple[int, ...] = STATUSES):
+        self.tag, self.format_error = tag, format_error
+        self.endpoints: list[Endpoint] = []
+        self._statuses = statuses
+
+    def get(self, *paths: str, **fields: Any) -> Callable[[Handler], Handler]:
+        """Declare the paths at which a function answers; the arguments are fields of `Endpoint`."""
+        return self._declare("GET", paths, **fields)
+
+    def post(self, *paths: str, body: Any, **fields: Any) -> Callable[[Handler], Handler]:
+        """Declare the paths at which a function answers requests to models, as `get` does."""
+        _make_adapter(body)  # now, so that the first client does not wait for it
+        return self._declare("POST", paths, body=body, statuses=self._statuses, **fields)
+
+    def _declare(self, method: str, paths: tuple[str, ...], **fields: Any) -> Callable[[Handler], Handler]:
+        def declare(handler: Handler) -> Handler:
+            self.endpoints += [Endpoint(method, path, handler, protocol=self, **fields) for path in paths]
+            return handler
+
+        return declare
+
+
 class Call:
     """One request to an endpoint.
 
     Attributes:
+        server: what all requests share.
+        scope: what ASGI says about the request.
         repository: the models.
         settings: the settings of the server.
         body: the bytes of the request.
@@ -97,30 +137,14 @@ class Call:
         model_name: the model that answered; None: none has.
     """
 
-    __slots__ = (
-        "_receive",
-        "_scope",
-        "body",
-        "deadline",
-        "model_name",
-        "parameters",
-        "repository",
-        "settings",
-        "timings",
-    )
-
-    def __init__(self, repository: ModelRepository, settings: ServerSettings, scope: Mapping, receive: Callable):
-        self.repository, self.settings = repository, settings
-        self._scope, self._receive = scope, receive
+    def __init__(self, server: ServerState, scope: Mapping, receive: Callable):
+        self.server, self.repository, self.settings = server, server.repository, server.settings
+        self.scope, self._receive = scope, receive
         self.body = b""
         self.parameters: Mapping[str, str] = scope.get("path_params", {})
-        self.deadline = time.monotonic() + read_timeout(scope, settings.timeout)
+        self.deadline = time.monotonic() + read_timeout(scope, self.settings.timeout)
         self.timings = Timings()
         self.model_name: str | None = None
-
-    def get_header(self, name: bytes) -> str | None:
-        """Return a header, named in lower case."""
-        return get_header(self._scope, name)
 
     async def read_body(self) -> None:
         """Read the body, and decompress it if it is compressed.
@@ -138,7 +162,7 @@ class Call:
                     Reason.EXPIRED_BODY,
                     f"the request did not arrive within {self.settings.timeout:g} s; send it faster",
                 ) from None
-        encoding = self.get_header(b"content-encoding")
+        encoding = get_header(self.scope, b"content-encoding")
         if encoding and encoding.lower() != "identity":
             limit = self.settings.max_payload
             self.body = decompress(self.body, encoding.lower(), limit)
@@ -161,16 +185,16 @@ class Call:
         check_payload(size_before + len(chunk), self.settings.max_payload)
         return chunk, not message.get("more_body", False)
 
-    def parse(self, adapter: pydantic.TypeAdapter) -> Any:
-        """Return the JSON body.
+    def parse(self, form: type[Form]) -> Form:
+        """Return the JSON body as an object of a form, a pydantic model or type.
 
         Raises:
-            ServingError: it is not JSON, or not what the endpoint expects.
+            InputError: it is not JSON, or not what the endpoint expects.
         """
         try:
-            return adapter.validate_json(self.body)
+            return _make_adapter(form).validate_json(self.body)
         except pydantic.ValidationError as error:
-            raise ServingError(Reason.INVALID, describe_validation_error(error)) from None
+            raise InputError(describe_validation_error(error)) from None
 
     async def run(self, version: ServedVersion, kind: str, inputs: object, **options: object) -> Result:
         """Run a job, and cancel it if the client leaves and the job takes longer than a moment.
@@ -189,19 +213,13 @@ class Call:
             raise
         finally:
             watch.stop()
-        self.model_name, self.timings = version.name, add_timings(self.timings, result.timings)
+        timings = map(sum, zip(self.timings, result.timings, strict=True))  # of all jobs of the request
+        self.model_name, self.timings = version.name, Timings(*timings)
         return result
 
 
 class _Watch:
-    """Cancels a future when the client leaves; begins late, because most answers are there before.
-
-    Args:
-        receive: ASGI's function, which returns when the client leaves.
-        future: the future.
-    """
-
-    __slots__ = ("_future", "_receive", "_task", "_timer", "has_left")
+    """Cancels a future when the client leaves, because `receive` returns then; begins late, after most answers."""
 
     def __init__(self, receive: Callable, future: asyncio.Future):
         self._receive, self._future = receive, future
@@ -224,25 +242,12 @@ class _Watch:
         self._future.cancel()
 
 
-def add_timings(one: Timings, other: Timings) -> Timings:
-    """Return the sums of the fields of two timings."""
-    return Timings(*map(sum, zip(one, other, strict=True))) if any(one) else other
-
-
 def make_json_reply(value: object, status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Reply:
     """Return a JSON answer; arrays of NumPy are allowed."""
-    body = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS, default=_to_json)
+    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+    # the default is for arrays of strings, in another byte order, or not contiguous
+    body = orjson.dumps(value, option=options, default=lambda array: array.tolist())
     return Reply(body, status, headers=headers)
-
-
-def _to_json(value: object) -> object:
-    """Return what orjson cannot write itself as something that it can."""
-    return value.tolist()  # arrays of strings, of 8-byte integers in another byte order, or not contiguous
-
-
-def format_plain_error(error: ServingError) -> tuple[int, object]:
-    """Return the status and the body of an error of our own endpoints."""
-    return error.reason.value, {"error": str(error)}
 
 
 def check_payload(size: int, limit: int) -> None:

@@ -36,7 +36,7 @@ class _Refusals:
     def __init__(self, server: ServerState, endpoints: Sequence[Endpoint]):
         self._server = server
         self._formats: Mapping[bytes, FormatError] = {
-            endpoint.path.encode(): endpoint.format_error for endpoint in endpoints if endpoint.is_inference
+            endpoint.path.encode(): endpoint.protocol.format_error for endpoint in endpoints if endpoint.is_inference
         }
         self._answers: dict[FormatError, bytes] = {}  # those of a moment
         self._end = 0.0

@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 
 Field = tuple[int, str] | tuple[int, str, str]
 Table = Mapping[str, Mapping[str, Field] | Mapping[str, int]]
+Methods = dict[str, tuple[type[Message], type[Message]]]
 
 _POOL = descriptor_pool.DescriptorPool()
 _SCALARS = "double float int32 int64 uint32 uint64 sint32 sint64 bool string bytes".split()
@@ -44,15 +45,22 @@ def build_messages(package: str, table: Table) -> dict[str, type[Message]]:
     """
     builder = _FileBuilder(package, table)
     for name, members in table.items():
-        if _is_enum(members):
-            builder.add_enum(name, members)
-        else:
-            builder.add_message(name, members)
+        builder.add(name, members)
     _POOL.AddSerializedFile(builder.file.SerializeToString())
     return {
         name: message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"{package}.{name}"))
         for name in builder.messages
     }
+
+
+def pair_messages(messages: Mapping[str, type[Message]], names: Mapping[str, str]) -> Methods:
+    """Return the classes of a request and a response, keyed by method.
+
+    Args:
+        messages: what `build_messages` returned.
+        names: the names of the messages without "Request" and "Response", keyed by method.
+    """
+    return {method: (messages[f"{name}Request"], messages[f"{name}Response"]) for method, name in names.items()}
 
 
 class _FileBuilder:
@@ -68,19 +76,17 @@ class _FileBuilder:
         self.messages: dict[str, DescriptorProto] = {}
         self._table = table
 
-    def add_enum(self, name: str, numbers: Mapping[str, int]) -> None:
-        """Add an enum."""
+    def add(self, name: str, members: Mapping[str, Field] | Mapping[str, int]) -> None:
+        """Add a message or an enum, to the message before the dot in its name."""
         parent, _, short_name = name.rpartition(".")
-        enum = (self.messages[parent] if parent else self.file).enum_type.add(name=short_name)
-        for value, number in numbers.items():
-            enum.value.add(name=value, number=number)
-
-    def add_message(self, name: str, fields: Mapping[str, Field]) -> None:
-        """Add a message."""
-        parent, _, short_name = name.rpartition(".")
+        if any(isinstance(member, int) for member in members.values()):
+            enum = (self.messages[parent] if parent else self.file).enum_type.add(name=short_name)
+            for value, number in members.items():
+                enum.value.add(name=value, number=number)
+            return
         siblings = self.messages[parent].nested_type if parent else self.file.message_type
         message = self.messages[name] = siblings.add(name=short_name)
-        for field, (number, kind, *oneof) in fields.items():
+        for field, (number, kind, *oneof) in members.items():
             if kind.startswith("map<"):
                 kind = f"repeated {self._add_map_entry(message, name, field, kind)}"
             added = self._add_field(message, field, number, kind)
@@ -117,10 +123,6 @@ class _FileBuilder:
         if file not in self.file.dependency:
             self.file.dependency.append(file)
         return f".{kind}"
-
-
-def _is_enum(members: Mapping[str, Field] | Mapping[str, int]) -> bool:
-    return any(isinstance(member, int) for member in members.values())
 
 
 def _find_oneof(message: DescriptorProto, name: str) -> int:

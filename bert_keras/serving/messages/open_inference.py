@@ -4,7 +4,9 @@ The table has the fields of grpc_service.proto of triton-inference-server/common
 model repository extension.
 """
 
-from bert_keras.serving.messages.message_builder import build_messages
+import types
+
+from bert_keras.serving.messages.message_builder import build_messages, pair_messages
 
 _PARAMETERS = "map<string, InferParameter>"
 _TENSOR_METADATA = {"name": (1, "string"), "datatype": (2, "string"), "shape": (3, "repeated int64")}
@@ -75,33 +77,9 @@ _INFERENCE = {
     },
 }
 
-_inference = build_messages("inference", _INFERENCE)
+_classes = build_messages("inference", _INFERENCE)
+MESSAGES = types.SimpleNamespace(**_classes)
 
-InferParameter = _inference["InferParameter"]
-InferTensorContents = _inference["InferTensorContents"]
-ModelInferRequest = _inference["ModelInferRequest"]
-ModelInferResponse = _inference["ModelInferResponse"]
-ModelMetadataRequest = _inference["ModelMetadataRequest"]
-ModelMetadataResponse = _inference["ModelMetadataResponse"]
-ModelReadyRequest = _inference["ModelReadyRequest"]
-ModelReadyResponse = _inference["ModelReadyResponse"]
-RepositoryIndexRequest = _inference["RepositoryIndexRequest"]
-RepositoryIndexResponse = _inference["RepositoryIndexResponse"]
-ServerLiveRequest = _inference["ServerLiveRequest"]
-ServerLiveResponse = _inference["ServerLiveResponse"]
-ServerMetadataRequest = _inference["ServerMetadataRequest"]
-ServerMetadataResponse = _inference["ServerMetadataResponse"]
-ServerReadyRequest = _inference["ServerReadyRequest"]
-ServerReadyResponse = _inference["ServerReadyResponse"]
-
-# the classes of a request and a response, keyed by method
 INFERENCE_SERVICE = "inference.GRPCInferenceService"
-INFERENCE_METHODS = {
-    "ServerLive": (ServerLiveRequest, ServerLiveResponse),
-    "ServerReady": (ServerReadyRequest, ServerReadyResponse),
-    "ModelReady": (ModelReadyRequest, ModelReadyResponse),
-    "ServerMetadata": (ServerMetadataRequest, ServerMetadataResponse),
-    "ModelMetadata": (ModelMetadataRequest, ModelMetadataResponse),
-    "ModelInfer": (ModelInferRequest, ModelInferResponse),
-    "RepositoryIndex": (RepositoryIndexRequest, RepositoryIndexResponse),
-}
+_METHODS = "ServerLive ServerReady ModelReady ServerMetadata ModelMetadata ModelInfer RepositoryIndex".split()
+INFERENCE_METHODS = pair_messages(_classes, {name: name for name in _METHODS})

@@ -10,54 +10,16 @@ protobuf skips the others:
   get_model_metadata.proto, get_model_status.proto, status.proto
 """
 
-from bert_keras.serving.messages.message_builder import build_messages
+import types
 
-DATA_TYPES = {
-    "DT_INVALID": 0,
-    "DT_FLOAT": 1,
-    "DT_DOUBLE": 2,
-    "DT_INT32": 3,
-    "DT_UINT8": 4,
-    "DT_INT16": 5,
-    "DT_INT8": 6,
-    "DT_STRING": 7,
-    "DT_COMPLEX64": 8,
-    "DT_INT64": 9,
-    "DT_BOOL": 10,
-    "DT_QINT8": 11,
-    "DT_QUINT8": 12,
-    "DT_QINT32": 13,
-    "DT_BFLOAT16": 14,
-    "DT_QINT16": 15,
-    "DT_QUINT16": 16,
-    "DT_UINT16": 17,
-    "DT_COMPLEX128": 18,
-    "DT_HALF": 19,
-    "DT_RESOURCE": 20,
-    "DT_VARIANT": 21,
-    "DT_UINT32": 22,
-    "DT_UINT64": 23,
-}
+from bert_keras.serving.messages.message_builder import build_messages, pair_messages
 
-_ERROR_CODES = {
-    "OK": 0,
-    "CANCELLED": 1,
-    "UNKNOWN": 2,
-    "INVALID_ARGUMENT": 3,
-    "DEADLINE_EXCEEDED": 4,
-    "NOT_FOUND": 5,
-    "ALREADY_EXISTS": 6,
-    "PERMISSION_DENIED": 7,
-    "RESOURCE_EXHAUSTED": 8,
-    "FAILED_PRECONDITION": 9,
-    "ABORTED": 10,
-    "OUT_OF_RANGE": 11,
-    "UNIMPLEMENTED": 12,
-    "INTERNAL": 13,
-    "UNAVAILABLE": 14,
-    "DATA_LOSS": 15,
-    "UNAUTHENTICATED": 16,
-}
+_DATA_TYPES = """INVALID FLOAT DOUBLE INT32 UINT8 INT16 INT8 STRING COMPLEX64 INT64 BOOL QINT8 QUINT8 QINT32 BFLOAT16
+    QINT16 QUINT16 UINT16 COMPLEX128 HALF RESOURCE VARIANT UINT32 UINT64"""
+DATA_TYPES = {f"DT_{name}": number for number, name in enumerate(_DATA_TYPES.split())}
+_ERROR_CODES = """OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED
+    RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS
+    UNAUTHENTICATED"""
 
 _GOOGLE = {
     "Any": {"type_url": (1, "string"), "value": (2, "bytes")},
@@ -126,15 +88,9 @@ _SERVING = {
         "inputs": (2, "map<string, tensorflow.TensorProto>"),
         "output_filter": (3, "repeated string"),
     },
-    "PredictResponse": {
-        "model_spec": (2, "ModelSpec"),
-        "outputs": (1, "map<string, tensorflow.TensorProto>"),
-    },
+    "PredictResponse": {"model_spec": (2, "ModelSpec"), "outputs": (1, "map<string, tensorflow.TensorProto>")},
     "ExampleList": {"examples": (1, "repeated tensorflow.Example")},
-    "ExampleListWithContext": {
-        "examples": (1, "repeated tensorflow.Example"),
-        "context": (2, "tensorflow.Example"),
-    },
+    "ExampleListWithContext": {"examples": (1, "repeated tensorflow.Example"), "context": (2, "tensorflow.Example")},
     "Input": {
         "example_list": (1, "ExampleList", "kind"),
         "example_list_with_context": (2, "ExampleListWithContext", "kind"),
@@ -149,10 +105,7 @@ _SERVING = {
     "RegressionResult": {"regressions": (1, "repeated Regression")},
     "Regression": {"value": (1, "float")},
     "GetModelMetadataRequest": {"model_spec": (1, "ModelSpec"), "metadata_field": (2, "repeated string")},
-    "GetModelMetadataResponse": {
-        "model_spec": (1, "ModelSpec"),
-        "metadata": (2, "map<string, google.protobuf.Any>"),
-    },
+    "GetModelMetadataResponse": {"model_spec": (1, "ModelSpec"), "metadata": (2, "map<string, google.protobuf.Any>")},
     "SignatureDefMap": {"signature_def": (1, "map<string, tensorflow.SignatureDef>")},
     "GetModelStatusRequest": {"model_spec": (1, "ModelSpec")},
     "GetModelStatusResponse": {"model_version_status": (1, "repeated ModelVersionStatus")},
@@ -161,49 +114,17 @@ _SERVING = {
         "state": (2, "ModelVersionStatus.State"),
         "status": (3, "StatusProto"),
     },
-    "ModelVersionStatus.State": {
-        "UNKNOWN": 0,
-        "START": 10,
-        "LOADING": 20,
-        "AVAILABLE": 30,
-        "UNLOADING": 40,
-        "END": 50,
-    },
+    "ModelVersionStatus.State": {"UNKNOWN": 0, "START": 10, "LOADING": 20, "AVAILABLE": 30, "UNLOADING": 40, "END": 50},
     "StatusProto": {"error_code": (1, "tensorflow.error.Code"), "error_message": (2, "string")},
 }
 
 build_messages("google.protobuf", _GOOGLE)
-build_messages("tensorflow.error", {"Code": _ERROR_CODES})
+build_messages("tensorflow.error", {"Code": {name: number for number, name in enumerate(_ERROR_CODES.split())}})
 _tensorflow = build_messages("tensorflow", _TENSORFLOW)
 _serving = build_messages("tensorflow.serving", _SERVING)
+MESSAGES = types.SimpleNamespace(**_tensorflow, **_serving)
 
-Example = _tensorflow["Example"]
-SignatureDef = _tensorflow["SignatureDef"]
-TensorInfo = _tensorflow["TensorInfo"]
-TensorProto = _tensorflow["TensorProto"]
-TensorShapeProto = _tensorflow["TensorShapeProto"]
-
-ClassificationRequest = _serving["ClassificationRequest"]
-ClassificationResponse = _serving["ClassificationResponse"]
-GetModelMetadataRequest = _serving["GetModelMetadataRequest"]
-GetModelMetadataResponse = _serving["GetModelMetadataResponse"]
-GetModelStatusRequest = _serving["GetModelStatusRequest"]
-GetModelStatusResponse = _serving["GetModelStatusResponse"]
-ModelSpec = _serving["ModelSpec"]
-ModelVersionStatus = _serving["ModelVersionStatus"]
-PredictRequest = _serving["PredictRequest"]
-PredictResponse = _serving["PredictResponse"]
-RegressionRequest = _serving["RegressionRequest"]
-RegressionResponse = _serving["RegressionResponse"]
-SignatureDefMap = _serving["SignatureDefMap"]
-
-# the classes of a request and a response, keyed by method
-PREDICTION_SERVICE = "tensorflow.serving.PredictionService"
-PREDICTION_METHODS = {
-    "Predict": (PredictRequest, PredictResponse),
-    "Classify": (ClassificationRequest, ClassificationResponse),
-    "Regress": (RegressionRequest, RegressionResponse),
-    "GetModelMetadata": (GetModelMetadataRequest, GetModelMetadataResponse),
-}
-MODEL_SERVICE = "tensorflow.serving.ModelService"
-MODEL_METHODS = {"GetModelStatus": (GetModelStatusRequest, GetModelStatusResponse)}
+PREDICTION_SERVICE, MODEL_SERVICE = "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService"
+_NAMES = {"Predict": "Predict", "Classify": "Classification", "Regress": "Regression"}
+PREDICTION_METHODS = pair_messages(_serving, {**_NAMES, "GetModelMetadata": "GetModelMetadata"})
+MODEL_METHODS = pair_messages(_serving, {"GetModelStatus": "GetModelStatus"})

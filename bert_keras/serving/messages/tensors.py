@@ -1,31 +1,157 @@
 """Tensors of TensorFlow Serving and of the Open Inference Protocol as NumPy arrays, without TensorFlow.
 
 Strings are object arrays of bytes. Other arrays can be read-only, because they share the memory of their message.
+Requests come from anyone, so sizes are compared with the bytes that arrived before anything is allocated.
 """
 
+import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from google.protobuf.message import Message
 
 from bert_keras.checks import format_count, quote
 from bert_keras.errors import InputError
-from bert_keras.serving.messages.tensor_types import (
-    Buffer,
-    TensorType,
-    check_shape,
-    find_infer_type,
-    find_tensorflow_type,
-    read_content,
-    read_values,
-    to_strings,
-    to_tensor,
-)
-from bert_keras.serving.messages.tensorflow_serving import DATA_TYPES, TensorProto
+from bert_keras.serving.messages.tensorflow_serving import DATA_TYPES, MESSAGES
 
 MAX_REPEATED = 2**20  # so a `TensorProto` of 30 bytes can become an array of 8 MiB, but not of 8 GiB
 _LENGTH_BYTES = 4  # before each string
+_MAX_DIMENSIONS = 64  # of NumPy
+_MAX_ELEMENTS = 2**31 - 1
+_Buffer = bytes | bytearray | memoryview
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorType:
+    """A type of tensors.
+
+    Attributes:
+        dtype: the NumPy type; "object" for strings, which are arrays of bytes objects.
+        tensorflow_name: the name in `DataType`.
+        tensorflow_field: the field of `TensorProto` with the values.
+        datatype: the name in the Open Inference Protocol.
+        contents_field: the field of `InferTensorContents` with the values; None: values are always raw bytes.
+    """
+
+    dtype: str
+    tensorflow_name: str
+    tensorflow_field: str
+    datatype: str
+    contents_field: str | None
+
+    @property
+    def is_string(self) -> bool:
+        """Whether the values are strings."""
+        return self.dtype == "object"
+
+    @property
+    def stored_dtype(self) -> str:
+        """The NumPy type of the values in a repeated field: of float16 the bits of each number."""
+        return "uint16" if self.dtype == "float16" else self.dtype
+
+
+TENSOR_TYPES = (
+    TensorType("object", "DT_STRING", "string_val", "BYTES", "bytes_contents"),
+    TensorType("bool", "DT_BOOL", "bool_val", "BOOL", "bool_contents"),
+    TensorType("int8", "DT_INT8", "int_val", "INT8", "int_contents"),
+    TensorType("int16", "DT_INT16", "int_val", "INT16", "int_contents"),
+    TensorType("int32", "DT_INT32", "int_val", "INT32", "int_contents"),
+    TensorType("int64", "DT_INT64", "int64_val", "INT64", "int64_contents"),
+    TensorType("uint8", "DT_UINT8", "int_val", "UINT8", "uint_contents"),
+    TensorType("uint16", "DT_UINT16", "int_val", "UINT16", "uint_contents"),
+    TensorType("uint32", "DT_UINT32", "uint32_val", "UINT32", "uint_contents"),
+    TensorType("uint64", "DT_UINT64", "uint64_val", "UINT64", "uint64_contents"),
+    TensorType("float16", "DT_HALF", "half_val", "FP16", None),
+    TensorType("float32", "DT_FLOAT", "float_val", "FP32", "fp32_contents"),
+    TensorType("float64", "DT_DOUBLE", "double_val", "FP64", "fp64_contents"),
+)
+_BY_DTYPE = {kind.dtype: kind for kind in TENSOR_TYPES}
+_BY_TENSORFLOW_NAME = {kind.tensorflow_name: kind for kind in TENSOR_TYPES}
+_BY_DATATYPE = {kind.datatype: kind for kind in TENSOR_TYPES}
+_TENSORFLOW_NAMES = {number: name for name, number in DATA_TYPES.items()}
+
+
+def find_type(dtype: str) -> TensorType:
+    """Return the type of an input or output with a `TensorSpec` of this dtype."""
+    return _BY_DTYPE["object" if dtype == "string" else dtype]
+
+
+def _get_type(types: Mapping[str, TensorType], name: str, source: str) -> TensorType:
+    if name not in types:
+        raise InputError(f"{source} has the type {quote(name)}; expected one of {', '.join(types)}: convert the tensor")
+    return types[name]
+
+
+def _find_tensorflow_type(number: int, *, source: str) -> TensorType:
+    return _get_type(_BY_TENSORFLOW_NAME, _TENSORFLOW_NAMES.get(number, str(number)), source)
+
+
+def _find_infer_type(datatype: str, *, source: str) -> TensorType:
+    return _get_type(_BY_DATATYPE, datatype, source)
+
+
+def _to_tensor(array: np.ndarray) -> tuple[TensorType, np.ndarray]:
+    """Return the type of an array, and the array with strings as bytes and little-endian numbers."""
+    array = np.asarray(array)
+    if array.dtype.kind in "USO":
+        values = [value.encode() if isinstance(value, str) else value for value in array.ravel().tolist()]
+        if all(isinstance(value, bytes) for value in values):
+            return _BY_DTYPE["object"], _to_strings(values).reshape(array.shape)
+    elif array.dtype.name in _BY_DTYPE:
+        return _BY_DTYPE[array.dtype.name], array.astype(array.dtype.newbyteorder("<"), copy=False)
+    raise InputError(
+        f"the array has the type {array.dtype}; expected strings, or one of {', '.join(_BY_DTYPE)}: convert it"
+    )
+
+
+def _check_shape(shape: Iterable[int], *, source: str) -> tuple[int, ...]:
+    """Return a shape after checking that NumPy can represent it."""
+    shape = tuple(shape)
+    is_possible = len(shape) <= _MAX_DIMENSIONS and all(size >= 0 for size in shape)
+    # NumPy limits the product of an empty array too, of all sizes but the zeros
+    if not is_possible or math.prod(max(1, size) for size in shape) > _MAX_ELEMENTS:
+        raise InputError(
+            f"{source} has the shape {quote(list(shape))}; expected at most {_MAX_DIMENSIONS} dimensions, none "
+            f"negative, and at most {_MAX_ELEMENTS:,} elements: correct the shape"
+        )
+    return shape
+
+
+def _read_content(content: _Buffer, kind: TensorType, shape: tuple[int, ...], *, source: str) -> np.ndarray:
+    """Return the array of little-endian numbers or booleans, which shares their memory."""
+    dtype = np.dtype(kind.dtype).newbyteorder("<")
+    expected = math.prod(shape) * dtype.itemsize
+    if len(content) != expected:
+        raise InputError(
+            f"{source} has the shape {quote(list(shape))} and {len(content):,} bytes; expected {expected:,} bytes, "
+            f"{dtype.itemsize} for each {kind.dtype}: correct the shape, or send all values"
+        )
+    if kind.dtype == "bool":
+        return np.frombuffer(content, np.uint8).reshape(shape) != 0  # NumPy requires 0 or 1
+    return np.frombuffer(content, dtype).reshape(shape)
+
+
+def _read_values(values: Sequence, kind: TensorType, *, source: str) -> np.ndarray:
+    """Return the `(N,)` array of the N values of a repeated field; that of a small type accepts 32-bit integers."""
+    if kind.is_string:
+        return _to_strings(list(values))
+    try:
+        return np.fromiter(values, kind.stored_dtype, len(values)).view(kind.dtype)
+    except OverflowError:
+        bounds = np.iinfo(kind.stored_dtype)
+        wrong = next(value for value in values if not bounds.min <= value <= bounds.max)
+        raise InputError(
+            f"{source} has the value {wrong} among its {kind.datatype} values; expected integers from {bounds.min} to "
+            f"{bounds.max}: correct it, or choose a wider type"
+        ) from None
+
+
+def _to_strings(values: list[bytes]) -> np.ndarray:
+    """Return N strings as an `(N,)` object array."""
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
 
 
 def decode_tensor_proto(proto: Message, *, source: str = "the tensor") -> np.ndarray:
@@ -42,22 +168,22 @@ def decode_tensor_proto(proto: Message, *, source: str = "the tensor") -> np.nda
         InputError: the type is not supported, a number is out of range, or the shape and the values do not match.
 
     Example:
-        >>> decode_tensor_proto(TensorProto(dtype=DATA_TYPES["DT_INT32"], int_val=[7])).item()
+        >>> decode_tensor_proto(MESSAGES.TensorProto(dtype=DATA_TYPES["DT_INT32"], int_val=[7])).item()
         7
     """
-    kind = find_tensorflow_type(proto.dtype, source=source)
+    kind = _find_tensorflow_type(proto.dtype, source=source)
     if proto.tensor_shape.unknown_rank:
         raise InputError(f"{source} has an unknown shape; expected the size of each dimension: send its tensor_shape")
-    shape = check_shape((dimension.size for dimension in proto.tensor_shape.dim), source=source)
+    shape = _check_shape((dimension.size for dimension in proto.tensor_shape.dim), source=source)
     if not proto.tensor_content:
-        values = read_values(getattr(proto, kind.tensorflow_field), kind, source=source)
+        values = _read_values(getattr(proto, kind.tensorflow_field), kind, source=source)
         return _repeat_last(values, kind, math.prod(shape), source).reshape(shape)
     if kind.is_string:
         raise InputError(f"{source} has strings in tensor_content; expected them in string_val: send them there")
-    return read_content(proto.tensor_content, kind, shape, source=source)
+    return _read_content(proto.tensor_content, kind, shape, source=source)
 
 
-def encode_tensor_proto(array: np.ndarray) -> TensorProto:
+def encode_tensor_proto(array: np.ndarray) -> Message:
     """Return an array as a `TensorProto`.
 
     The values are in the field of their type, as in the responses of TensorFlow Serving, because many clients read
@@ -66,9 +192,10 @@ def encode_tensor_proto(array: np.ndarray) -> TensorProto:
     Raises:
         InputError: the type of the array is not supported.
     """
-    kind, array = to_tensor(array)
+    kind, array = _to_tensor(array)
     values = array if kind.is_string else np.ascontiguousarray(array).view(kind.stored_dtype)
-    proto = TensorProto(dtype=DATA_TYPES[kind.tensorflow_name], **{kind.tensorflow_field: values.ravel().tolist()})
+    fields = {kind.tensorflow_field: values.ravel().tolist()}
+    proto = MESSAGES.TensorProto(dtype=DATA_TYPES[kind.tensorflow_name], **fields)
     proto.tensor_shape.SetInParent()  # a scalar has a shape too, without dimensions
     for size in array.shape:
         proto.tensor_shape.dim.add(size=size)
@@ -95,7 +222,7 @@ def decode_infer_inputs(request: Message) -> dict[str, np.ndarray]:
     return arrays
 
 
-def decode_infer_tensor(tensor: Message, raw: Buffer | None = None) -> np.ndarray:
+def decode_infer_tensor(tensor: Message, raw: _Buffer | None = None) -> np.ndarray:
     """Return the values of an `InferInputTensor` or `InferOutputTensor`.
 
     Args:
@@ -106,14 +233,28 @@ def decode_infer_tensor(tensor: Message, raw: Buffer | None = None) -> np.ndarra
         InputError: the type is not supported, a number is out of range, or the shape and the values do not match.
     """
     source = f"the tensor {quote(tensor.name)}"
-    if raw is None:
-        return _decode_contents(tensor, source)
-    if tensor.contents.ByteSize():
-        raise InputError(f"{source} has both contents and raw bytes; expected one of them: remove its contents")
-    return decode_raw_tensor(tensor.datatype, tensor.shape, raw, source=source)
+    if raw is not None:
+        if tensor.contents.ByteSize():
+            raise InputError(f"{source} has both contents and raw bytes; expected one of them: remove its contents")
+        return decode_raw_tensor(tensor.datatype, tensor.shape, raw, source=source)
+    kind = _find_infer_type(tensor.datatype, source=source)
+    shape = _check_shape(tensor.shape, source=source)
+    if kind.contents_field is None:
+        raise InputError(
+            f"{source} has the type {kind.datatype} and no raw bytes; expected its values in raw_input_contents: send "
+            "them there"
+        )
+    values = getattr(tensor.contents, kind.contents_field)
+    if len(values) != math.prod(shape):
+        found = f"{format_count(len(values), 'value')} in {kind.contents_field}"
+        raise InputError(
+            f"{source} has the shape {quote(list(shape))} and {found}; expected {math.prod(shape):,}: correct the "
+            "shape, or send all values there"
+        )
+    return _read_values(values, kind, source=source).reshape(shape)
 
 
-def decode_raw_tensor(datatype: str, shape: Sequence[int], raw: Buffer, *, source: str = "the tensor") -> np.ndarray:
+def decode_raw_tensor(datatype: str, shape: Sequence[int], raw: _Buffer, *, source: str = "the tensor") -> np.ndarray:
     """Return the values of a tensor of the Open Inference Protocol that were sent as raw bytes.
 
     Args:
@@ -129,11 +270,11 @@ def decode_raw_tensor(datatype: str, shape: Sequence[int], raw: Buffer, *, sourc
         >>> decode_raw_tensor("BOOL", [2], bytes([1, 0])).tolist()
         [True, False]
     """
-    kind = find_infer_type(datatype, source=source)
-    shape = check_shape(shape, source=source)
+    kind = _find_infer_type(datatype, source=source)
+    shape = _check_shape(shape, source=source)
     if kind.is_string:
-        return to_strings(unpack_bytes(raw, math.prod(shape), source=source)).reshape(shape)
-    return read_content(raw, kind, shape, source=source)
+        return _to_strings(unpack_bytes(raw, math.prod(shape), source=source)).reshape(shape)
+    return _read_content(raw, kind, shape, source=source)
 
 
 def encode_infer_tensor(array: np.ndarray) -> tuple[str, list[int], bytes]:
@@ -142,7 +283,7 @@ def encode_infer_tensor(array: np.ndarray) -> tuple[str, list[int], bytes]:
     Raises:
         InputError: the type of the array is not supported.
     """
-    kind, array = to_tensor(array)
+    kind, array = _to_tensor(array)
     raw = pack_bytes(array.ravel().tolist()) if kind.is_string else array.tobytes()
     return kind.datatype, list(array.shape), raw
 
@@ -157,7 +298,7 @@ def pack_bytes(values: Iterable[bytes]) -> bytes:
     return b"".join(part for value in values for part in (len(value).to_bytes(_LENGTH_BYTES, "little"), value))
 
 
-def unpack_bytes(raw: Buffer, count: int, *, source: str = "the tensor") -> list[bytes]:
+def unpack_bytes(raw: _Buffer, count: int, *, source: str = "the tensor") -> list[bytes]:
     """Return the strings in raw bytes of the type BYTES.
 
     Args:
@@ -185,25 +326,6 @@ def unpack_bytes(raw: Buffer, count: int, *, source: str = "the tensor") -> list
             "the shape, or send fewer strings"
         )
     return values
-
-
-def _decode_contents(tensor: Message, source: str) -> np.ndarray:
-    """Return the values in the `contents` of a tensor of the Open Inference Protocol."""
-    kind = find_infer_type(tensor.datatype, source=source)
-    shape = check_shape(tensor.shape, source=source)
-    if kind.contents_field is None:
-        raise InputError(
-            f"{source} has the type {kind.datatype} and no raw bytes; expected its values in raw_input_contents: send "
-            "them there"
-        )
-    values = getattr(tensor.contents, kind.contents_field)
-    if len(values) != math.prod(shape):
-        found = f"{format_count(len(values), 'value')} in {kind.contents_field}"
-        raise InputError(
-            f"{source} has the shape {quote(list(shape))} and {found}; expected {math.prod(shape):,}: correct the "
-            "shape, or send all values there"
-        )
-    return read_values(values, kind, source=source).reshape(shape)
 
 
 def _repeat_last(values: np.ndarray, kind: TensorType, count: int, source: str) -> np.ndarray:

@@ -1,17 +1,18 @@
-"""`GrpcCall`: one gRPC request with the limits, metrics and errors that all protocols share."""
+"""`GrpcCall`: one gRPC request with the limits, metrics and errors that all share; and the handler of a service."""
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import AsyncIterator
 
 import grpc
 
 from bert_keras.errors import InputError
-from bert_keras.serving.api_key import check_key
 from bert_keras.serving.errors import Reason, ServingError
-from bert_keras.serving.models.served_version import ServedVersion
-from bert_keras.serving.protocols.signatures import UnknownSignatureError
+from bert_keras.serving.messages.message_builder import Methods
+from bert_keras.serving.protocols.model_calls import UnknownSignatureError
+from bert_keras.serving.served_version import ServedVersion
 from bert_keras.serving.server_state import ServerState
 from bert_keras.serving.worker.jobs import Result, Timings
 
@@ -81,7 +82,7 @@ async def grpc_call(
     code = grpc.StatusCode.OK
     entry, is_late = None, False
     try:
-        check_key(dict(context.invocation_metadata() or ()).get("authorization"), server.settings.api_key)
+        server.settings.check_key(dict(context.invocation_metadata() or ()).get("authorization"))
         if is_inference:
             entry = server.admission.enter(size, seconds)
         yield call
@@ -101,3 +102,40 @@ async def grpc_call(
         if entry is not None:
             server.admission.leave(entry, compute=call.timings.compute, is_late=is_late)
         server.metrics.count_request(name, code.value[0], time.perf_counter() - begin)
+
+
+def make_generic_handler(service_name: str, methods: Methods, implementation: object) -> grpc.GenericRpcHandler:
+    """Make the handler of a service whose methods take one request and return one response.
+
+    Args:
+        service_name: the full name of the service, such as "tensorflow.serving.PredictionService".
+        methods: the classes of the request and the response, keyed by method name.
+        implementation: an object with a coroutine per method, `async def predict(self, request, context)` for
+            `Predict`, which returns the response. gRPC answers UNIMPLEMENTED for methods that it lacks.
+
+    Returns:
+        The handler, for `add_generic_rpc_handlers` of a `grpc.aio.Server`.
+
+    Example:
+        >>> from google.protobuf.struct_pb2 import Struct
+        >>> class Echo:
+        ...     async def predict(self, request, context):
+        ...         return request
+        >>> make_generic_handler("example.Echo", {"Predict": (Struct, Struct)}, Echo()).service_name()
+        'example.Echo'
+    """
+    handlers = {}
+    for name, (request_class, response_class) in methods.items():
+        coroutine = getattr(implementation, to_snake_case(name), None)
+        if coroutine is not None:
+            handlers[name] = grpc.unary_unary_rpc_method_handler(
+                coroutine,
+                request_deserializer=request_class.FromString,
+                response_serializer=response_class.SerializeToString,
+            )
+    return grpc.method_handlers_generic_handler(service_name, handlers)
+
+
+def to_snake_case(name: str) -> str:
+    """Return the Python name of a gRPC method: `get_model_status` for `GetModelStatus`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()

@@ -3,7 +3,7 @@
 https://github.com/kserve/open-inference-protocol
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,20 +11,23 @@ import pydantic
 
 from bert_keras import __version__
 from bert_keras.checks import quote
-from bert_keras.serving.errors import Reason, ServingError
-from bert_keras.serving.http.endpoint import BINARY, Call, Endpoint, Reply, format_plain_error, make_json_reply
-from bert_keras.serving.http.json_errors import ListOf
-from bert_keras.serving.messages.tensors import decode_raw_tensor, encode_infer_tensor
-from bert_keras.serving.protocols.selection import find_version
-from bert_keras.serving.protocols.signatures import choose_signature, get_specs, run_signature
-from bert_keras.serving.protocols.tasks import STATUSES
+from bert_keras.errors import InputError
+from bert_keras.serving.http.endpoint import BINARY, Call, Protocol, Reply, get_header, make_json_reply
+from bert_keras.serving.http.request_bodies import ListOf
+from bert_keras.serving.messages.tensors import TENSOR_TYPES, decode_raw_tensor, encode_infer_tensor, find_type
+from bert_keras.serving.protocols.model_calls import (
+    SERVING_DEFAULT,
+    choose_signature,
+    find_version,
+    get_specs,
+    run_signature,
+)
+from bert_keras.serving.served_version import ServedVersion
 from bert_keras.tasks.signatures import TensorSpec
 
-_TAG = "Open Inference Protocol"
 _JSON_LENGTH = b"inference-header-content-length"
-DATATYPES = {"string": "BYTES", "float32": "FP32", "int32": "INT32"}
-EXTENSIONS = ("binary_tensor_data",)
-_INTEGERS = {"INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"}
+_PLACES = ("/v2/models/{name}", "/v2/models/{name}/versions/{version}")
+_INTEGERS = {kind.datatype for kind in TENSOR_TYPES if "int" in kind.dtype}
 
 
 class _Tensor(pydantic.BaseModel):
@@ -72,93 +75,46 @@ class InferAnswer(pydantic.BaseModel):
     outputs: list[OutputTensor]
 
 
-_INFER = pydantic.TypeAdapter(InferRequest)
+OPEN_INFERENCE = Protocol("Open Inference Protocol")
 
 
-def make_open_inference_endpoints(is_ready: Any) -> list[Endpoint]:
-    """Return the endpoints of the protocol.
-
-    Args:
-        is_ready: a function without arguments: whether the server is ready.
-    """
-
-    async def get_ready(call: Call) -> Reply:
-        return make_json_reply({"ready": True}) if is_ready() else make_json_reply({"ready": False}, 503)
-
-    example = {"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a fine film"]}]}
-    places = ("/v2/models/{name}", "/v2/models/{name}/versions/{version}")
-
-    def get(path: str, handler: Any, summary: str, *statuses: int, is_open: bool = False) -> Endpoint:
-        return Endpoint("GET", path, handler, summary, _TAG, format_plain_error, None, dict, statuses, is_open=is_open)
-
-    return [
-        *(
-            Endpoint(
-                "POST",
-                f"{place}/infer",
-                _infer,
-                "outputs of a model",
-                _TAG,
-                format_plain_error,
-                InferRequest,
-                InferAnswer,
-                STATUSES,
-                example,
-                has_binary=True,
-            )
-            for place in places
-        ),
-        *(get(place, _describe_model, "inputs and outputs of a model", 400, 401, 404) for place in places),
-        *(get(f"{place}/ready", _get_model_ready, "whether a model answers", 400, 401, 404) for place in places),
-        get("/v2", _describe_server, "name and version of the server", 401),
-        get("/v2/health/live", _get_live, "whether the server runs", is_open=True),
-        get("/v2/health/ready", get_ready, "whether the server answers", 503, is_open=True),
-    ]
-
-
+@OPEN_INFERENCE.post(
+    *(f"{place}/infer" for place in _PLACES),
+    body=InferRequest,
+    answer=InferAnswer,
+    summary="outputs of a model",
+    example={"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a fine film"]}]},
+    has_binary=True,
+)
 async def _infer(call: Call) -> Reply:
     version = find_version(call)
-    header = call.get_header(_JSON_LENGTH)
+    header = get_header(call.scope, _JSON_LENGTH)
     binary = b""
     if header is not None:
         if not header.isdecimal() or int(header) > len(call.body):
-            raise ServingError(
-                Reason.INVALID,
-                f"{_JSON_LENGTH.decode()} is {quote(header)}; expected the length of the JSON part in bytes",
+            raise InputError(
+                f"{_JSON_LENGTH.decode()} is {quote(header)}; expected the length of the JSON part in bytes"
             )
         call.body, binary = call.body[: int(header)], call.body[int(header) :]
-    request: InferRequest = call.parse(_INFER)
+    request = call.parse(InferRequest)
     inputs = _read_inputs(request.inputs, binary)
     for output in request.outputs:
         check_output_parameters(output.name, output.parameters)
-    signature = choose_signature(version, list(inputs))
-    outputs = await run_signature(
-        call.run,
-        version,
-        signature,
-        inputs,
-        [output.name for output in request.outputs],
-        max_texts=call.settings.max_texts,
-    )
+    names = [output.name for output in request.outputs]
+    outputs = await run_signature(call, version, choose_signature(version, inputs), inputs, names)
     is_binary = bool(request.parameters.get("binary_data_output", False))
-    binary_names = {
-        name
-        for name in outputs
-        if next(
-            (one.parameters.get("binary_data", is_binary) for one in request.outputs if one.name == name), is_binary
-        )
-    }
-    return _make_reply(version.name, version.number, request.id, outputs, binary_names)
+    chosen = {output.name: output.parameters.get("binary_data", is_binary) for output in reversed(request.outputs)}
+    binary_names = {name for name in outputs if chosen.get(name, is_binary)}
+    return _make_reply(version, request.id, outputs, binary_names)
 
 
 def check_output_parameters(name: str, parameters: Iterable[str]) -> None:
-    """Raise `ServingError` if an output is wanted in a form that this server does not have."""
+    """Raise `InputError` if an output is wanted in a form that this server does not have."""
     for parameter in ("classification", "shared_memory_region"):  # extensions of Triton
         if parameter in parameters:
-            raise ServingError(
-                Reason.INVALID,
+            raise InputError(
                 f"the output {quote(name)} has the parameter {parameter}; this server has no such extension: leave it "
-                "out",
+                "out"
             )
 
 
@@ -171,39 +127,32 @@ def _read_inputs(tensors: Sequence[InputTensor], binary: bytes) -> dict[str, np.
             inputs[tensor.name] = _read_json_tensor(tensor)
             continue
         if type(size) is not int or not 0 <= size <= len(binary) - position:
-            raise ServingError(
-                Reason.INVALID,
-                f"{tensor.name} announces {quote(size)} bytes, and {len(binary) - position:,} follow the JSON part",
+            raise InputError(
+                f"{tensor.name} announces {quote(size)} bytes, and {len(binary) - position:,} follow the JSON part"
             )
         data, source = binary[position : position + size], f"the input {quote(tensor.name)}"
         inputs[tensor.name] = decode_raw_tensor(tensor.datatype, tensor.shape, data, source=source)
         position += size
     if position != len(binary):
-        raise ServingError(Reason.INVALID, f"{len(binary) - position:,} bytes after the JSON part belong to no input")
+        raise InputError(f"{len(binary) - position:,} bytes after the JSON part belong to no input")
     return inputs
 
 
 def _read_json_tensor(tensor: InputTensor) -> np.ndarray:
     if tensor.data is None:
-        raise ServingError(Reason.INVALID, f"{tensor.name} has no data; expected `data`, or binary data after the JSON")
+        raise InputError(f"{tensor.name} has no data; expected `data`, or binary data after the JSON")
     values = _flatten(tensor.data)
     is_text, is_integer = tensor.datatype == "BYTES", tensor.datatype in _INTEGERS
     if not is_text and not is_integer:
-        raise ServingError(
-            Reason.INVALID, f"{tensor.name} has the type {quote(tensor.datatype)}; expected BYTES or INT32"
-        )
+        raise InputError(f"{tensor.name} has the type {quote(tensor.datatype)}; expected BYTES or INT32")
     if wrong := [value for value in values if type(value) is not (str if is_text else int)]:
-        raise ServingError(Reason.INVALID, f"{tensor.name} has {quote(wrong[0])}, which is not {tensor.datatype}")
+        raise InputError(f"{tensor.name} has {quote(wrong[0])}, which is not {tensor.datatype}")
     if int(np.prod(tensor.shape, dtype=object)) != len(values):
-        raise ServingError(
-            Reason.INVALID, f"{tensor.name} has {len(values):,} values, and its shape is {tensor.shape}: correct one"
-        )
-    array = np.empty(len(values), object)
-    array[:] = values
+        raise InputError(f"{tensor.name} has {len(values):,} values, and its shape is {tensor.shape}: correct one")
     try:
-        return (array if is_text else array.astype(np.int64)).reshape(tensor.shape)
+        return np.array(values, object if is_text else np.int64).reshape(tensor.shape)
     except OverflowError:
-        raise ServingError(Reason.INVALID, f"{tensor.name} has a number of more than 64 bits") from None
+        raise InputError(f"{tensor.name} has a number of more than 64 bits") from None
 
 
 def _flatten(values: list) -> list:
@@ -214,7 +163,7 @@ def _flatten(values: list) -> list:
 
 
 def _make_reply(
-    name: str, version: int, request_id: str, outputs: Mapping[str, np.ndarray], binary_names: set[str]
+    version: ServedVersion, request_id: str, outputs: Mapping[str, np.ndarray], binary_names: Collection[str]
 ) -> Reply:
     described, chunks = [], []
     for output, values in outputs.items():
@@ -226,7 +175,7 @@ def _make_reply(
         else:
             entry["data"] = values.ravel()
         described.append(entry)
-    answer: dict[str, Any] = {"model_name": name, "model_version": str(version), "outputs": described}
+    answer: dict[str, Any] = {"model_name": version.name, "model_version": str(version.number), "outputs": described}
     if request_id:
         answer["id"] = request_id
     reply = make_json_reply(answer)
@@ -236,9 +185,10 @@ def _make_reply(
     return Reply(b"".join([reply.body, *chunks]), content_type=BINARY, headers=((_JSON_LENGTH, length),))
 
 
+@OPEN_INFERENCE.get(*_PLACES, summary="inputs and outputs of a model", statuses=(400, 401, 404))
 async def _describe_model(call: Call) -> Reply:
     version = find_version(call)
-    inputs, outputs = get_specs(version, "serving_default")
+    inputs, outputs = get_specs(version, SERVING_DEFAULT)
     return make_json_reply(
         {
             "name": version.name,
@@ -252,18 +202,29 @@ async def _describe_model(call: Call) -> Reply:
 
 def describe_tensor(spec: TensorSpec) -> dict[str, object]:
     """Return the metadata of an input or output."""
-    return {"name": spec.name, "datatype": DATATYPES[spec.dtype], "shape": list(spec.shape)}
+    return {"name": spec.name, "datatype": find_type(spec.dtype).datatype, "shape": list(spec.shape)}
 
 
+@OPEN_INFERENCE.get(
+    *(f"{place}/ready" for place in _PLACES), summary="whether a model answers", statuses=(400, 401, 404)
+)
 async def _get_model_ready(call: Call) -> Reply:
     version = find_version(call)
     answer = {"name": version.name, "ready": version.is_ready}
     return make_json_reply(answer, 200 if version.is_ready else 503)
 
 
+@OPEN_INFERENCE.get("/v2", summary="name and version of the server", statuses=(401,))
 async def _describe_server(call: Call) -> Reply:
-    return make_json_reply({"name": "bert-keras", "version": __version__, "extensions": list(EXTENSIONS)})
+    return make_json_reply({"name": "bert-keras", "version": __version__, "extensions": ["binary_tensor_data"]})
 
 
+@OPEN_INFERENCE.get("/v2/health/live", summary="whether the server runs", is_open=True)
 async def _get_live(call: Call) -> Reply:
     return make_json_reply({"live": True})
+
+
+@OPEN_INFERENCE.get("/v2/health/ready", summary="whether the server answers", statuses=(503,), is_open=True)
+async def _get_ready(call: Call) -> Reply:
+    is_ready = call.server.is_ready
+    return make_json_reply({"ready": is_ready}, 200 if is_ready else 503)

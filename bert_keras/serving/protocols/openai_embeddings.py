@@ -3,17 +3,16 @@
 https://platform.openai.com/docs/api-reference/embeddings
 """
 
+import base64
 from typing import Annotated, Literal
 
 import pydantic
 
 from bert_keras.serving.errors import Reason, ServingError
-from bert_keras.serving.http.endpoint import Call, Endpoint, Reply, make_json_reply
-from bert_keras.serving.http.json_errors import ListOf
-from bert_keras.serving.protocols.selection import select_version
-from bert_keras.serving.protocols.vectors import embed, encode_base64, shorten_vectors
+from bert_keras.serving.http.endpoint import Call, Protocol, Reply, make_json_reply
+from bert_keras.serving.http.request_bodies import Body, ListOf
+from bert_keras.serving.protocols.model_calls import EMBEDDERS, embed, select_version, shorten_vectors
 
-_TAG = "OpenAI"
 _CODES = {  # status, type, code
     Reason.UNAUTHORIZED: (401, "authentication_error", "invalid_api_key"),
     Reason.NOT_FOUND: (404, "invalid_request_error", "model_not_found"),
@@ -24,17 +23,14 @@ _CODES = {  # status, type, code
     Reason.TOO_LARGE: (413, "invalid_request_error", None),
     Reason.EXPIRED_BODY: (408, "invalid_request_error", None),
 }
-_STATUSES = (400, 401, 404, 408, 413, 429, 500, 503, 504)
 
 _Ids = Annotated[ListOf[pydantic.NonNegativeInt], pydantic.Field(min_length=1)]
 _Texts = Annotated[ListOf[str], pydantic.Field(min_length=1)]
 _ListsOfIds = Annotated[ListOf[_Ids], pydantic.Field(min_length=1)]
 
 
-class EmbeddingsRequest(pydantic.BaseModel):
+class EmbeddingsRequest(Body):
     """Texts, or token ids, to turn into vectors."""
-
-    model_config = pydantic.ConfigDict(strict=True)
 
     input: str | _Texts | _Ids | _ListsOfIds
     model: str
@@ -83,51 +79,38 @@ class ModelList(pydantic.BaseModel):
     data: list[ModelDescription]
 
 
-_REQUEST = pydantic.TypeAdapter(EmbeddingsRequest)
-
-
 def format_error(error: ServingError) -> tuple[int, object]:
     """Return the status and the body of an error."""
     status, kind, code = _CODES.get(error.reason, (400, "invalid_request_error", None))
     return status, {"error": {"message": str(error), "type": kind, "param": None, "code": code}}
 
 
-def make_openai_endpoints() -> list[Endpoint]:
-    """Return the endpoints of OpenAI."""
-    example = {"input": ["a fine film"], "model": "NAME"}
-    return [
-        Endpoint(
-            "POST",
-            "/v1/embeddings",
-            _embed,
-            "vectors of texts",
-            _TAG,
-            format_error,
-            EmbeddingsRequest,
-            EmbeddingsAnswer,
-            _STATUSES,
-            example,
-        ),
-        Endpoint(
-            "GET", "/v1/models", _list_models, "the models of the server", _TAG, format_error, None, ModelList, (401,)
-        ),
-    ]
+OPENAI = Protocol("OpenAI", format_error, (400, 401, 404, 408, 413, 429, 500, 503, 504))
 
 
+@OPENAI.post(
+    "/v1/embeddings",
+    body=EmbeddingsRequest,
+    answer=EmbeddingsAnswer,
+    summary="vectors of texts",
+    example={"input": ["a fine film"], "model": "NAME"},
+)
 async def _embed(call: Call) -> Reply:
-    request: EmbeddingsRequest = call.parse(_REQUEST)
-    version = select_version(call.repository, {"embed"}, request.model)
+    request = call.parse(EmbeddingsRequest)
+    version = select_version(call.repository, EMBEDDERS, request.model)
     given = request.input
     is_one = isinstance(given, str) or isinstance(given[0], int)
     vectors = await embed(call, version, [given] if is_one else given, truncate=True, prompt_name=None)
-    vectors = shorten_vectors(vectors, request.dimensions, normalize=True)  # OpenAI's have length 1
-    values = [encode_base64(vector) for vector in vectors] if request.encoding_format == "base64" else vectors
+    values = shorten_vectors(vectors, request.dimensions, normalize=True)  # OpenAI's have length 1
+    if request.encoding_format == "base64":
+        values = [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in values]
     data = [{"object": "embedding", "index": index, "embedding": value} for index, value in enumerate(values)]
     tokens = call.timings.num_tokens
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return make_json_reply({"object": "list", "data": data, "model": version.name, "usage": usage})
 
 
+@OPENAI.get("/v1/models", summary="the models of the server", answer=ModelList, statuses=(401,))
 async def _list_models(call: Call) -> Reply:
     data = [{"id": name, "object": "model", "created": 0, "owned_by": "bert-keras"} for name in call.repository.names]
     return make_json_reply({"object": "list", "data": data})

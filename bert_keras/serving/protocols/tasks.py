@@ -1,44 +1,36 @@
-"""Our own endpoints: `/classify`, `/tag`, `/answer`, `/fill-mask` and `/embed`, text in, `Predictor`'s answers out.
+"""Our own endpoints: `/classify`, `/tag`, `/answer` and `/fill-mask`, text in, `Predictor`'s answers out.
 
-`/embed` also accepts the requests of Text Embeddings Inference, see `text_embeddings_inference.py`.
+The record of each head names its endpoint. `/embed` is in `text_embeddings_inference.py`.
 """
 
-from collections.abc import Awaitable, Callable
+import dataclasses
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
 import pydantic
 
+from bert_keras.heads.known_heads import HEADS
 from bert_keras.pipelines.readers.words.tagged_sentences import split_words
-from bert_keras.serving.http.endpoint import (
-    Call,
-    Endpoint,
-    Reply,
-    check_number_of_texts,
-    format_plain_error,
-    make_json_reply,
-)
-from bert_keras.serving.http.json_errors import ListOf
-from bert_keras.serving.protocols.selection import select_version
+from bert_keras.serving.http.endpoint import Call, Handler, Protocol, Reply, check_number_of_texts, make_json_reply
+from bert_keras.serving.http.request_bodies import Body, ListOf
+from bert_keras.serving.protocols.model_calls import select_version
 from bert_keras.serving.worker.jobs import ANSWERS
 
-STATUSES = (400, 401, 404, 408, 413, 422, 429, 500, 503, 504)
-_TAG = "tasks"
-_DEFAULT_TOPS = {"fill-mask": 5}
 Top = Annotated[int, pydantic.Field(ge=1, le=10_000)]
 
 
-class Body(pydantic.BaseModel):
+class _Body(Body):
     """Base class of the bodies of our endpoints; an unknown field is an error, because it is a misspelled one."""
 
-    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+    model_config = pydantic.ConfigDict(extra="forbid")
 
 
-class _Request(Body):
+class _Request(_Body):
     model: str | None = pydantic.Field(None, description="name of the model; needed if several do this task")
 
 
-class TextInput(Body):
+class TextInput(_Body):
     """A text, or a pair of texts."""
 
     text: str
@@ -49,7 +41,7 @@ class TextInput(Body):
         return self.text if self.second_text is None else (self.text, self.second_text)
 
 
-class QuestionInput(Body):
+class QuestionInput(_Body):
     """A question and the text that contains its answer."""
 
     question: str
@@ -73,7 +65,7 @@ class ClassifyMany(_Request):
     top: Top | None = pydantic.Field(None, description="number of best classes to list")
 
 
-class SingleText(Body):
+class SingleText(_Body):
     """A text."""
 
     text: str
@@ -189,72 +181,55 @@ class Answers(pydantic.BaseModel):
     answers: list[ClassAnswer | TagAnswer | SpanAnswer | FillMaskAnswer]
 
 
-def make_task_endpoints() -> list[Endpoint]:
-    """Return our own endpoints."""
-    return [
-        _make_endpoint(
-            "classify",
-            ClassifyOne | ClassifyMany,
-            ClassAnswer,
-            "class, classes or value of texts",
-            {"text": "a fine film"},
-        ),
-        _make_endpoint(
-            "tag",
-            TagOne | TagMany,
-            TagAnswer,
-            "tags and entities of the words of texts",
-            {"text": "Ann lives in Rome."},
-        ),
-        _make_endpoint(
-            "answer",
-            AnswerOne | AnswerMany,
-            SpanAnswer,
-            "answers to questions, found in a text",
-            {"question": "Who wrote it?", "context": "It was written by Jane Austen."},
-        ),
-        _make_endpoint(
-            "fill-mask",
-            FillMaskOne | FillMaskMany,
-            FillMaskAnswer,
-            "most probable tokens for each [MASK]",
-            {"text": "Paris is the [MASK] of France."},
-        ),
-    ]
+@dataclasses.dataclass(frozen=True)
+class TaskEndpoint:
+    """The endpoint of a task; its path is the name of the task.
+
+    Attributes:
+        body: the pydantic type of the JSON body: one example, or a form with the field `examples`. Examples have a
+            method `to_example`, which returns what `Predictor` accepts.
+        answer: the pydantic model of an answer.
+        summary: one line for the page of the API.
+        example: a body, for the page.
+        num_best: number of best answers without the field `top`.
+        finish: completes the answer to an example.
+    """
+
+    body: Any
+    answer: Any
+    summary: str
+    example: dict[str, str]
+    num_best: int = 1
+    finish: Callable[[Any, dict], dict] = lambda given, answer: answer
+
+    def make_handler(self, task: str) -> Handler:
+        """Return the function that answers calls of the endpoint."""
+
+        async def handle(call: Call) -> Reply:
+            request = call.parse(self.body)
+            version = select_version(call.repository, {task}, request.model)
+            given = getattr(request, "examples", None)
+            inputs = [one.to_example() for one in ([request] if given is None else given)]
+            check_number_of_texts(len(inputs), call.settings.max_texts)
+            if not inputs:
+                return make_json_reply({"answers": []})
+            result = await call.run(version, ANSWERS, inputs, top=getattr(request, "top", None) or self.num_best)
+            pairs = zip(inputs, map(_simplify, result.value), strict=True)
+            answers = [self.finish(one, answer) for one, answer in pairs]
+            return make_json_reply(answers[0] if given is None else {"answers": answers})
+
+        return handle
 
 
-def _make_endpoint(task: str, body: Any, answer: Any, summary: str, example: dict) -> Endpoint:
-    return Endpoint(
-        "POST",
-        f"/{task}",
-        _make_handler(task, pydantic.TypeAdapter(body)),
-        summary,
-        _TAG,
-        format_plain_error,
-        body=body,
-        answer=answer | Answers,
-        statuses=STATUSES,
-        example=example,
-    )
-
-
-def _make_handler(task: str, adapter: pydantic.TypeAdapter) -> Callable[[Call], Awaitable[Reply]]:
-    async def handle(call: Call) -> Reply:
-        request = call.parse(adapter)
-        version = select_version(call.repository, {task}, request.model)
-        given = getattr(request, "examples", None)
-        inputs = [one.to_example() for one in ([request] if given is None else given)]
-        check_number_of_texts(len(inputs), call.settings.max_texts)
-        if not inputs:
-            return make_json_reply({"answers": []})
-        top = getattr(request, "top", None) or _DEFAULT_TOPS.get(task, 1)
-        result = await call.run(version, ANSWERS, inputs, top=top)
-        answers = [_simplify(answer) for answer in result.value]
-        if task == "tag":
-            answers = [_add_words(text, answer) for text, answer in zip(inputs, answers, strict=True)]
-        return make_json_reply(answers[0] if given is None else {"answers": answers})
-
-    return handle
+def make_task_protocol() -> Protocol:
+    """Return the protocol with the endpoints of all heads."""
+    protocol = Protocol("tasks")
+    for head in HEADS:
+        if head.endpoint is not None:
+            own: TaskEndpoint = head.load("endpoint")
+            fields = {"body": own.body, "summary": own.summary, "example": own.example}
+            protocol.post(f"/{head.name}", answer=own.answer | Answers, **fields)(own.make_handler(head.name))
+    return protocol
 
 
 def _add_words(text: str, answer: dict) -> dict:
@@ -262,7 +237,7 @@ def _add_words(text: str, answer: dict) -> dict:
     if "words" in answer:  # a scheme without entities
         return answer
     words = [
-        {"tag": tag, "text": text[start:end], "start": start, "end": end}
+        dict(zip(Word.model_fields, (tag, text[start:end], start, end), strict=True))
         for tag, (start, end) in zip(answer["tags"], split_words(text), strict=True)
     ]
     return {**answer, "words": words}
@@ -271,3 +246,28 @@ def _add_words(text: str, answer: dict) -> dict:
 def _simplify(answer: dict) -> dict:
     """Return an answer without what only Python needs."""
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in answer.items()}
+
+
+CLASSES = TaskEndpoint(
+    ClassifyOne | ClassifyMany, ClassAnswer, "class, classes or value of texts", {"text": "a fine film"}
+)
+TAGS = TaskEndpoint(
+    TagOne | TagMany,
+    TagAnswer,
+    "tags and entities of the words of texts",
+    {"text": "Ann lives in Rome."},
+    finish=_add_words,
+)
+SPANS = TaskEndpoint(
+    AnswerOne | AnswerMany,
+    SpanAnswer,
+    "answers to questions, found in a text",
+    {"question": "Who wrote it?", "context": "It was written by Jane Austen."},
+)
+FILLINGS = TaskEndpoint(
+    FillMaskOne | FillMaskMany,
+    FillMaskAnswer,
+    "most probable tokens for each [MASK]",
+    {"text": "Paris is the [MASK] of France."},
+    num_best=5,
+)

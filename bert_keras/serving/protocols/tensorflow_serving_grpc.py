@@ -3,24 +3,21 @@
 https://github.com/tensorflow/serving/tree/master/tensorflow_serving/apis
 """
 
-from collections.abc import Mapping, Sequence
-
 import grpc
 import numpy as np
 from google.protobuf.message import Message
 
 from bert_keras.checks import quote
-from bert_keras.serving.errors import Reason, ServingError
-from bert_keras.serving.messages import tensorflow_serving as messages
-from bert_keras.serving.messages.tensors import decode_tensor_proto, encode_tensor_proto
-from bert_keras.serving.models.served_version import ServedVersion
+from bert_keras.errors import InputError
+from bert_keras.serving.messages.tensorflow_serving import DATA_TYPES, MESSAGES
+from bert_keras.serving.messages.tensors import decode_tensor_proto, encode_tensor_proto, find_type
 from bert_keras.serving.protocols.grpc_call import GrpcCall, grpc_call
-from bert_keras.serving.protocols.signatures import SERVING_DEFAULT, get_specs, run_signature
-from bert_keras.serving.protocols.tensorflow_serving_rest import TENSOR_TYPES, classify, read_examples, regress
+from bert_keras.serving.protocols.model_calls import SERVING_DEFAULT, get_specs, run_signature
+from bert_keras.serving.protocols.tensorflow_serving_rest import METHOD, classify, read_examples, regress
+from bert_keras.serving.served_version import ServedVersion
 from bert_keras.serving.server_state import ServerState
 from bert_keras.tasks.signatures import TensorSpec
 
-_METHOD = "tensorflow/serving/predict"
 _UNKNOWN = 2  # tensorflow.error.UNKNOWN
 
 
@@ -33,22 +30,15 @@ class PredictionService:
     async def predict(self, request: Message, context: grpc.aio.ServicerContext) -> Message:
         """Run a signature on tensors."""
         async with grpc_call(self._server, "grpc Predict", request, context, is_inference=True) as call:
-            version = find_version(call, request.model_spec)
+            version = _find_version(call, request.model_spec)
             signature = request.model_spec.signature_name or SERVING_DEFAULT
-            _check_unique(request.output_filter)
+            if len(set(request.output_filter)) < len(request.output_filter):
+                raise InputError(f"output_filter is {quote(list(request.output_filter))}; expected each output once")
             inputs = {
                 name: decode_tensor_proto(proto, source=f"the input {name!r}") for name, proto in request.inputs.items()
             }
-            outputs = await run_signature(
-                call.run,
-                version,
-                signature,
-                inputs,
-                list(request.output_filter),
-                max_texts=call.settings.max_texts,
-            )
-            response = messages.PredictResponse()
-            _fill_spec(response.model_spec, version, signature)
+            outputs = await run_signature(call, version, signature, inputs, list(request.output_filter))
+            response = _make_response(MESSAGES.PredictResponse, version, signature)
             for name, values in outputs.items():
                 response.outputs[name].CopyFrom(encode_tensor_proto(values))
             return response
@@ -56,9 +46,8 @@ class PredictionService:
     async def classify(self, request: Message, context: grpc.aio.ServicerContext) -> Message:
         """Return the classes of examples."""
         async with grpc_call(self._server, "grpc Classify", request, context, is_inference=True) as call:
-            version, signature, texts = _read_examples_request(call, request)
-            response = messages.ClassificationResponse()
-            _fill_spec(response.model_spec, version, signature)
+            version, signature, texts = _read_request(call, request)
+            response = _make_response(MESSAGES.ClassificationResponse, version, signature)
             for classes in await classify(call, version, signature, texts):
                 found = response.result.classifications.add()
                 for label, score in classes:
@@ -68,9 +57,8 @@ class PredictionService:
     async def regress(self, request: Message, context: grpc.aio.ServicerContext) -> Message:
         """Return the values of examples."""
         async with grpc_call(self._server, "grpc Regress", request, context, is_inference=True) as call:
-            version, signature, texts = _read_examples_request(call, request)
-            response = messages.RegressionResponse()
-            _fill_spec(response.model_spec, version, signature)
+            version, signature, texts = _read_request(call, request)
+            response = _make_response(MESSAGES.RegressionResponse, version, signature)
             for value in await regress(call, version, signature, texts):
                 response.result.regressions.add(value=value)
             return response
@@ -78,16 +66,13 @@ class PredictionService:
     async def get_model_metadata(self, request: Message, context: grpc.aio.ServicerContext) -> Message:
         """Return the signatures of a model."""
         async with grpc_call(self._server, "grpc GetModelMetadata", request, context) as call:
-            version = find_version(call, request.model_spec)
+            version = _find_version(call, request.model_spec)
             if set(request.metadata_field) != {"signature_def"}:
-                raise ServingError(
-                    Reason.INVALID, f"metadata_field is {list(request.metadata_field)}; expected signature_def"
-                )
-            signatures = messages.SignatureDefMap()
+                raise InputError(f"metadata_field is {list(request.metadata_field)}; expected signature_def")
+            signatures = MESSAGES.SignatureDefMap()
             for name in version.description["signatures"]:
                 _fill_signature(signatures.signature_def[name], *get_specs(version, name))
-            response = messages.GetModelMetadataResponse()
-            _fill_spec(response.model_spec, version, "")
+            response = _make_response(MESSAGES.GetModelMetadataResponse, version, "")
             packed = response.metadata["signature_def"]
             packed.type_url = "type.googleapis.com/tensorflow.serving.SignatureDefMap"
             packed.value = signatures.SerializeToString()
@@ -104,8 +89,8 @@ class ModelService:
         """Return the state of the versions of a model."""
         async with grpc_call(self._server, "grpc GetModelStatus", request, context) as call:
             spec = request.model_spec
-            number = find_version(call, spec).number if spec.version_label else _read_version(spec)
-            response = messages.GetModelStatusResponse()
+            number = _find_version(call, spec).number if spec.version_label else _read_version(spec)
+            response = MESSAGES.GetModelStatusResponse()
             for version, status in call.repository.list_statuses(spec.name, number).items():
                 entry = response.model_version_status.add(version=version, state=status.state.value)
                 entry.status.error_code = _UNKNOWN if status.message else 0
@@ -113,41 +98,39 @@ class ModelService:
             return response
 
 
-def find_version(call: GrpcCall, spec: Message) -> ServedVersion:
+def _find_version(call: GrpcCall, spec: Message) -> ServedVersion:
     """Return the version that a ModelSpec names, by default the newest."""
     if not spec.name:
-        raise ServingError(Reason.INVALID, "model_spec has no name; expected that of a model: set it")
+        raise InputError("model_spec has no name; expected that of a model: set it")
     return call.repository.get(spec.name, _read_version(spec), spec.version_label or None)
-
-
-def _check_unique(names: Sequence[str]) -> None:
-    if len(set(names)) < len(names):
-        raise ServingError(Reason.INVALID, f"output_filter is {quote(list(names))}; expected each output once")
 
 
 def _read_version(spec: Message) -> int | None:
     return spec.version.value if spec.HasField("version") else None
 
 
-def _fill_spec(spec: Message, version: ServedVersion, signature: str) -> None:
-    spec.name, spec.signature_name = version.name, signature
-    spec.version.value = version.number
+def _make_response(make: type[Message], version: ServedVersion, signature: str) -> Message:
+    """Return a response that says which model answered."""
+    response = make()
+    response.model_spec.name, response.model_spec.signature_name = version.name, signature
+    response.model_spec.version.value = version.number
+    return response
 
 
 def _fill_signature(signature: Message, inputs: list[TensorSpec], outputs: list[TensorSpec]) -> None:
-    signature.method_name = _METHOD
+    signature.method_name = METHOD
     for tensors, specs in ((signature.inputs, inputs), (signature.outputs, outputs)):
         for spec in specs:
             info = tensors[spec.name]
             info.name = f"{spec.name}:0"
-            info.dtype = messages.DATA_TYPES[TENSOR_TYPES[spec.dtype]]
+            info.dtype = DATA_TYPES[find_type(spec.dtype).tensorflow_name]
             for size in spec.shape:
                 info.tensor_shape.dim.add(size=size)
 
 
-def _read_examples_request(call: GrpcCall, request: Message) -> tuple[ServedVersion, str, dict[str, np.ndarray]]:
+def _read_request(call: GrpcCall, request: Message) -> tuple[ServedVersion, str, dict[str, np.ndarray]]:
     """Return the version, the signature and the texts of a request to classify or regress."""
-    version = find_version(call, request.model_spec)
+    version = _find_version(call, request.model_spec)
     signature = request.model_spec.signature_name or SERVING_DEFAULT
     return version, signature, read_examples(_read_input(request.input), version)
 
@@ -161,5 +144,4 @@ def _read_input(given: Message) -> list[dict[str, object]]:
 
 
 def _read_features(example: Message) -> dict[str, object]:
-    features: Mapping[str, Message] = example.features.feature
-    return {name: list(feature.bytes_list.value) for name, feature in features.items()}
+    return {name: list(feature.bytes_list.value) for name, feature in example.features.feature.items()}

@@ -4,22 +4,22 @@ https://huggingface.github.io/text-embeddings-inference/
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pydantic
 
 from bert_keras import __version__
 from bert_keras.embedding_settings import get_prompt
+from bert_keras.errors import InputError
+from bert_keras.heads.known_heads import list_finetuned_heads
 from bert_keras.serving.errors import Reason, ServingError
-from bert_keras.serving.http.endpoint import Call, Endpoint, Reply, check_number_of_texts, make_json_reply
-from bert_keras.serving.http.json_errors import ListOf
-from bert_keras.serving.models.served_version import ServedVersion
-from bert_keras.serving.protocols.selection import select_version
-from bert_keras.serving.protocols.vectors import embed, shorten_vectors
+from bert_keras.serving.http.endpoint import Call, Protocol, Reply, check_number_of_texts, make_json_reply
+from bert_keras.serving.http.request_bodies import Body, ListOf
+from bert_keras.serving.protocols.model_calls import EMBEDDERS, SCORERS, embed, select_version, shorten_vectors
+from bert_keras.serving.served_version import ServedVersion
 from bert_keras.serving.worker.jobs import SIGNATURE, TOKENS
 
-_TAG = "Text Embeddings Inference"
 _TYPES = {
     Reason.INVALID: (422, "Validation"),
     Reason.TOO_LARGE: (413, "Validation"),
@@ -45,15 +45,11 @@ class EmptyBatchError(ServingError):
         super().__init__(Reason.INVALID, f"`{name}` is empty; expected at least one text: add it")
 
 
-class _Body(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(strict=True)  # TEI ignores unknown fields
-
-
-class _Request(_Body):
+class _Request(Body):
     model: str | None = pydantic.Field(None, description="name of the model; needed if several can answer")
 
 
-class _Truncation(_Body):
+class _Truncation(Body):
     truncate: bool | None = pydantic.Field(None, description="whether longer texts are cut; otherwise an error")
     truncation_direction: Literal["right", "Right"] | None = None
 
@@ -83,7 +79,7 @@ class RerankRequest(_Request, _Truncation):
     return_text: bool = False
 
 
-class SimilarityInputs(_Body):
+class SimilarityInputs(Body):
     """A text, and the texts to compare it with."""
 
     source_sentence: str
@@ -142,73 +138,35 @@ def format_error(error: ServingError) -> tuple[int, object]:
     return status, {"error": str(error), "error_type": kind}
 
 
-def make_tei_endpoints() -> list[Endpoint]:
-    """Return the endpoints of TEI."""
-    vectors, numbers = list[list[float]], list[float]
-    rows: list[tuple[str, Any, Any, Any, str, dict]] = [
-        ("/embed", _embed, EmbedRequest, vectors, "vectors of texts", {"inputs": "a fine film"}),
-        (
-            "/predict",
-            _predict,
-            PredictRequest,
-            list[Score] | list[list[Score]],
-            "scores of the classes of texts",
-            {"inputs": "a fine film"},
-        ),
-        (
-            "/rerank",
-            _rerank,
-            RerankRequest,
-            list[Rank],
-            "texts in the order in which they fit a query",
-            {"query": "What is a film?", "texts": ["A film is a movie.", "Rome is a city."]},
-        ),
-        (
-            "/similarity",
-            _compare,
-            SimilarityRequest,
-            numbers,
-            "cosines of texts with a text",
-            {"inputs": {"source_sentence": "a fine film", "sentences": ["a good movie", "a city"]}},
-        ),
-        (
-            "/tokenize",
-            _tokenize,
-            TokenizeRequest,
-            list[list[TokenDescription]],
-            "tokens of texts",
-            {"inputs": "a fine film"},
-        ),
-    ]
-    endpoints = [
-        Endpoint("POST", path, handler, summary, _TAG, format_error, body, answer, _STATUSES, example)
-        for path, handler, body, answer, summary, example in rows
-    ]
-    info = Endpoint("GET", "/info", _describe, "the models and limits of the server", _TAG, format_error, answer=dict)
-    return [*endpoints, info]
+TEI = Protocol("Text Embeddings Inference", format_error, _STATUSES)
 
 
-_EMBED, _PREDICT, _RERANK, _SIMILARITY, _TOKENIZE = map(
-    pydantic.TypeAdapter, (EmbedRequest, PredictRequest, RerankRequest, SimilarityRequest, TokenizeRequest)
+@TEI.post(
+    "/embed", body=EmbedRequest, answer=list[list[float]], summary="vectors of texts", example={"inputs": "a fine film"}
 )
-
-
 async def _embed(call: Call) -> Reply:
-    request: EmbedRequest = call.parse(_EMBED)
+    request = call.parse(EmbedRequest)
     inputs = _list_inputs(request.inputs)
     _check_number(call, "inputs", inputs)
-    version = select_version(call.repository, {"embed"}, request.model)
+    version = select_version(call.repository, EMBEDDERS, request.model)
     vectors = await embed(call, version, inputs, truncate=request.truncate or False, prompt_name=request.prompt_name)
     return make_json_reply(shorten_vectors(vectors, request.dimensions, normalize=request.normalize))
 
 
+@TEI.post(
+    "/predict",
+    body=PredictRequest,
+    answer=list[Score] | list[list[Score]],
+    summary="scores of the classes of texts",
+    example={"inputs": "a fine film"},
+)
 async def _predict(call: Call) -> Reply:
-    request: PredictRequest = call.parse(_PREDICT)
+    request = call.parse(PredictRequest)
     inputs = request.inputs
     is_one = isinstance(inputs, str) or not inputs or isinstance(inputs[0], str)
     texts = [_make_text(one) for one in ([inputs] if is_one else inputs)]
     _check_number(call, "inputs", texts)
-    version = select_version(call.repository, {"classify"}, request.model)
+    version = select_version(call.repository, SCORERS, request.model)
     scores = await _compute_scores(call, version, texts, request)
     labels = version.description["labels"] or ["LABEL_0"]
     ranked = [
@@ -217,10 +175,17 @@ async def _predict(call: Call) -> Reply:
     return make_json_reply(ranked[0] if is_one else ranked)
 
 
+@TEI.post(
+    "/rerank",
+    body=RerankRequest,
+    answer=list[Rank],
+    summary="texts in the order in which they fit a query",
+    example={"query": "What is a film?", "texts": ["A film is a movie.", "Rome is a city."]},
+)
 async def _rerank(call: Call) -> Reply:
-    request: RerankRequest = call.parse(_RERANK)
+    request = call.parse(RerankRequest)
     _check_number(call, "texts", request.texts)
-    version = select_version(call.repository, {"classify"}, request.model)
+    version = select_version(call.repository, SCORERS, request.model)
     if len(version.description["labels"]) > 1:
         raise ServingError(
             Reason.UNSUPPORTED,
@@ -256,12 +221,19 @@ def _select_scores(outputs: Mapping[str, np.ndarray], *, is_raw: bool) -> np.nda
     return 1 / (1 + np.exp(-outputs["scores"]))  # of a single class, as TEI
 
 
+@TEI.post(
+    "/similarity",
+    body=SimilarityRequest,
+    answer=list[float],
+    summary="cosines of texts with a text",
+    example={"inputs": {"source_sentence": "a fine film", "sentences": ["a good movie", "a city"]}},
+)
 async def _compare(call: Call) -> Reply:
-    request: SimilarityRequest = call.parse(_SIMILARITY)
+    request = call.parse(SimilarityRequest)
     if not request.inputs.sentences:
         raise EmptyBatchError("inputs.sentences")
     texts = [request.inputs.source_sentence, *request.inputs.sentences]
-    version = select_version(call.repository, {"embed"}, request.model)
+    version = select_version(call.repository, EMBEDDERS, request.model)
     parameters = request.parameters or SimilarityParameters()
     vectors = await embed(
         call, version, texts, truncate=parameters.truncate or False, prompt_name=parameters.prompt_name
@@ -270,11 +242,18 @@ async def _compare(call: Call) -> Reply:
     return make_json_reply(vectors[1:] @ vectors[0])
 
 
+@TEI.post(
+    "/tokenize",
+    body=TokenizeRequest,
+    answer=list[list[TokenDescription]],
+    summary="tokens of texts",
+    example={"inputs": "a fine film"},
+)
 async def _tokenize(call: Call) -> Reply:
-    request: TokenizeRequest = call.parse(_TOKENIZE)
+    request = call.parse(TokenizeRequest)
     texts = [request.inputs] if isinstance(request.inputs, str) else request.inputs
     _check_number(call, "inputs", texts)
-    version = select_version(call.repository, {"classify", "tag", "answer", "embed"}, request.model)
+    version = select_version(call.repository, {head.name for head in list_finetuned_heads()}, request.model)
     if request.prompt_name is not None:
         prompt = get_prompt(version.description["prompts"], request.prompt_name)
         texts = [prompt + text for text in texts]
@@ -284,6 +263,7 @@ async def _tokenize(call: Call) -> Reply:
     return make_json_reply([[dict(zip(names, token, strict=True)) for token in tokens] for tokens in result.value])
 
 
+@TEI.get("/info", summary="the models and limits of the server")
 async def _describe(call: Call) -> Reply:
     versions = call.repository.list_versions()
     models = [
@@ -296,18 +276,20 @@ async def _describe(call: Call) -> Reply:
         "auto_truncate": False,
         "version": __version__,
     }
-    first = next((model for model in models if model["task"] in ("embed", "classify")), {})  # TEI has one model
+    first = next((model for model in models if model["task"] in EMBEDDERS | SCORERS), {})  # TEI has one model
     return make_json_reply({**first, **limits, "models": models})
 
 
 def _describe_version(version: ServedVersion) -> dict[str, object]:
     facts = version.description
-    labels = {str(number): label for number, label in enumerate(facts["labels"] or ["LABEL_0"])}
-    kinds = {"classify": "classifier" if len(labels) > 1 else "reranker", "embed": "embedding"}
-    kind = kinds.get(facts["task"], facts["task"])
-    details = {"id2label": labels, "label2id": {label: int(number) for number, label in labels.items()}}
-    if facts["task"] == "embed":
-        details = {"pooling": facts["pooling"], "dimensions": facts["dimensions"]}
+    kind = facts["task"]
+    names = facts["labels"] or ["LABEL_0"]
+    details = {"id2label": {str(number): label for number, label in enumerate(names)}}
+    details["label2id"] = {label: number for number, label in enumerate(names)}
+    if kind in EMBEDDERS:
+        kind, details = "embedding", {"pooling": facts["pooling"], "dimensions": facts["dimensions"]}
+    elif kind in SCORERS:
+        kind = "classifier" if len(names) > 1 else "reranker"
     return {
         "model_dtype": "int8" if facts["is_quantized"] else "float32",
         "model_type": {kind: details},
@@ -333,7 +315,7 @@ def _make_text(given: str | list[str]) -> object:
     if isinstance(given, str):
         return given
     if len(given) not in (1, 2):
-        raise ServingError(Reason.INVALID, f"a list has {len(given)} texts; expected one, or two for a pair")
+        raise InputError(f"a list has {len(given)} texts; expected one, or two for a pair")
     return given[0] if len(given) == 1 else tuple(given)
 
 

@@ -1,8 +1,8 @@
 """`Answering`: turns the texts of jobs into sequences, and the model's outputs into the results of jobs."""
 
 import dataclasses
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,44 @@ from bert_keras.tasks.base import Task
 from bert_keras.tasks.predictor import Predictor
 
 _UNLIMITED = 10**9  # tokens
+
+
+class Token(NamedTuple):
+    """A token of a text.
+
+    Attributes:
+        id: its id.
+        text: its characters in the text; the name of a special token.
+        is_special: whether it is [CLS] or [SEP].
+        start, end: its range in the text, in characters; None for special tokens.
+    """
+
+    id: int
+    text: str
+    is_special: bool
+    start: int | None
+    end: int | None
+
+
+def describe_tokens(tokenizer: object, texts: Sequence[str], *, add_special_tokens: bool = True) -> list[list[Token]]:
+    """Return the tokens of each text, not truncated.
+
+    Args:
+        tokenizer: a `BertTokenizer` or a `PortableTokenizer`.
+        texts: the texts.
+        add_special_tokens: whether [CLS] and [SEP] are added.
+    """
+    arrays = tokenizer.tokenize_to_arrays(texts, with_offsets=True)
+    ids, starts, ends = arrays.token_ids.tolist(), arrays.starts.tolist(), arrays.ends.tolist()
+    vocabulary = tokenizer.vocabulary
+    described = []
+    for text, begin, end in zip(texts, arrays.row_splits[:-1], arrays.row_splits[1:], strict=True):
+        tokens = [Token(ids[n], text[starts[n] : ends[n]], False, starts[n], ends[n]) for n in range(begin, end)]
+        if add_special_tokens:
+            first, last = (Token(n, vocabulary[n], True, None, None) for n in (tokenizer.cls_id, tokenizer.sep_id))
+            tokens = [first, *tokens, last]
+        described.append(tokens)
+    return described
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -55,16 +93,18 @@ class Answering:
         Returns:
             For each job its sequences, or what is wrong with it.
         """
-        made = [_catch(functools.partial(self._make_examples, job)) for job in jobs]
-        groups: dict[object, list[int]] = {}  # jobs with the same options are tokenized together, which is faster
+        results: list[EncodedJob | InputError | None] = [None] * len(jobs)
+        groups: dict[object, list[tuple]] = {}  # jobs with the same options are tokenized together, which is faster
         for index, job in enumerate(jobs):
-            if not isinstance(made[index], InputError):
-                groups.setdefault(_get_group(job, made[index][1]), []).append(index)
-        results = list(made)
-        for indices in groups.values():
-            kind = jobs[indices[0]].kind
-            encoded = self._encode_together(kind, [(*made[index], jobs[index].options) for index in indices])
-            for index, result in zip(indices, encoded, strict=True):
+            try:
+                task, examples = self._make_examples(job)
+            except InputError as error:
+                results[index] = error
+            else:
+                groups.setdefault(_get_group(job, examples), []).append((index, task, examples, job.options))
+        for (kind, *_), group in groups.items():
+            encoded = self._encode_together(kind, [rest for _, *rest in group])
+            for (index, *_), result in zip(group, encoded, strict=True):
                 results[index] = result
         return results
 
@@ -110,7 +150,7 @@ class Answering:
     def _read_text(self, given: object) -> object:
         """Return the text of a list of token ids; anything else as it is."""
         is_ids = isinstance(given, list) and bool(given) and all(isinstance(number, int) for number in given)
-        return join_tokens(self._tokenizer, given) if is_ids else given
+        return _join_tokens(self._tokenizer, given) if is_ids else given
 
     def _select_task(self, options: Mapping[str, object]) -> Task:
         name, text = options.get("prompt_name"), options.get("prompt")
@@ -165,20 +205,8 @@ def _check_length(sequences: EncodedSequences, limit: int | None) -> InputError 
     )
 
 
-def _catch(function: Callable[[], object]) -> object:
-    """Return what a function returns, or the `InputError` that it raises."""
-    try:
-        return function()
-    except InputError as error:
-        return error
-
-
-def join_tokens(tokenizer: object, token_ids: Sequence[int]) -> str:
-    """Return the text of token ids, WordPieces joined to words; special tokens are left out.
-
-    Raises:
-        InputError: an id is not in the vocabulary.
-    """
+def _join_tokens(tokenizer: object, token_ids: Sequence[int]) -> str:
+    """Return the text of token ids, WordPieces joined to words; special tokens are left out."""
     size = tokenizer.vocabulary_size
     if wrong := [number for number in token_ids if not 0 <= number < size]:
         raise InputError(f"the token id {quote(wrong[0])} is not in the vocabulary; expected 0 to {size - 1}")

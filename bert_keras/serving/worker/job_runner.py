@@ -2,19 +2,20 @@
 
 import collections
 import dataclasses
+import heapq
+import itertools
+import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from bert_keras.errors import InputError
 from bert_keras.features import FEATURES, to_huggingface_names
 from bert_keras.pipelines.batches.encoding import EncodedSequences
-from bert_keras.serving.worker.answering import Answering, EncodedJob, TooLongError
+from bert_keras.serving.worker.answering import Answering, EncodedJob, TooLongError, describe_tokens
 from bert_keras.serving.worker.jobs import EXPIRED, FAILED, IDS, INVALID, OK, TOKENS, TOO_LONG, Job, Result, Timings
-from bert_keras.serving.worker.sequence_queue import SequenceQueue
-from bert_keras.serving.worker.tokens import describe_tokens
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.sequence_runner import SequenceRunner
 
@@ -67,6 +68,68 @@ class _RunningJob:
         return Timings(
             queue, self.tokenization, finished - started, self.compute, num_tokens, max(self.batch_tokens, num_tokens)
         )
+
+
+class SequenceQueue:
+    """The sequences that wait for an instance of the engine: forms batches of similar length, fairly. Not thread-safe.
+
+    Jobs with one text must not wait for a job with ten thousand. Each sequence gets a number that grows with the tokens
+    of its job, and batches begin with the lowest number (start-time fair queueing, Goyal et al. 1996): a new job starts
+    at the number that is served now, whatever others have queued. It drops the sequences of jobs that nobody wants.
+
+    Args:
+        tokens_per_batch: the largest number of tokens of a batch, including padding.
+        shortest_share: a batch has no sequence shorter than this share of its longest one; 0: any.
+    """
+
+    def __init__(self, tokens_per_batch: int, shortest_share: float):
+        self._tokens_per_batch = tokens_per_batch
+        self._ratio = -math.log(shortest_share) if shortest_share else math.inf  # of lengths in a bucket, as logarithm
+        self._buckets: dict[int, list[tuple[float, int, _RunningJob, int, int]]] = {}  # heaps
+        self._order = itertools.count()
+        self._now = 0.0  # the number of the sequence that was taken last
+
+    def __bool__(self) -> bool:
+        return bool(self._buckets)
+
+    def add(self, job: _RunningJob) -> None:
+        """Add all sequences of a job."""
+        number = self._now
+        if job.is_whole:
+            self._push(number, job, 0, max(job.lengths) * len(job.lengths), bucket=-1)
+            return
+        for index, length in enumerate(job.lengths):
+            self._push(number, job, index, length, bucket=int(math.log(length) / self._ratio))
+            number += length
+
+    def take_batch(self) -> list[tuple[_RunningJob, int]]:
+        """Remove and return the sequences of the next batch as (job, index); empty if nobody wants any."""
+        while self._buckets:
+            bucket = min(self._buckets, key=lambda key: self._buckets[key][0][:2])
+            if batch := list(self._take_from(bucket)):
+                return batch
+        return []
+
+    def _push(self, number: float, job: _RunningJob, index: int, length: int, bucket: int) -> None:
+        entry = (number, next(self._order), job, index, length)
+        heapq.heappush(self._buckets.setdefault(bucket, []), entry)
+
+    def _take_from(self, bucket: int) -> Iterator[tuple[_RunningJob, int]]:
+        """Remove and yield the sequences of a batch from one bucket; nothing if all of its jobs were cancelled."""
+        entries, longest, number_taken = self._buckets[bucket], 0, 0
+        while entries:
+            number, _, job, index, length = entries[0]
+            if job.is_wanted:
+                longest = max(longest, length)
+                if number_taken and ((number_taken + 1) * longest > self._tokens_per_batch or job.is_whole):
+                    return
+                number_taken += 1
+                self._now = max(self._now, number)
+                heapq.heappop(entries)
+                yield job, index
+            else:
+                heapq.heappop(entries)
+        del self._buckets[bucket]
 
 
 class JobRunner:

@@ -6,7 +6,7 @@ import time
 from typing import NamedTuple
 
 from bert_keras.errors import InputError
-from bert_keras.serving.worker.model_source import KERAS, ModelSource
+from bert_keras.serving.model_folders import KERAS, ModelSource
 from bert_keras.tasks.engines.artifact_files import Artifact
 from bert_keras.tasks.engines.cores import count_cores
 from bert_keras.tasks.engines.engine import FAST_SAVED_MODEL, count_threads

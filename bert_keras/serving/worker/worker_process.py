@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bert_keras.errors import InputError
-from bert_keras.serving.garbage import rest_garbage_collector
-from bert_keras.serving.scheduling import compute_normally
+from bert_keras.serving.scheduling import compute_normally, rest_garbage_collector
 from bert_keras.serving.worker.jobs import Cancellation, Job, LoadError, MessageReader, Ready, pack
 
 if TYPE_CHECKING:  # all else is imported by a thread of low priority
@@ -95,11 +94,12 @@ class _Worker:
         with contextlib.suppress(OSError, AttributeError):  # not on every system
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
         try:
-            from bert_keras.serving.worker import job_runner, model_opening, model_source
+            from bert_keras.serving import model_folders
+            from bert_keras.serving.worker import job_runner, model_opening
 
             del job_runner
-            source = model_source.ModelSource(**self._source)
-            self._artifact = model_source.find_model(source)
+            source = model_folders.ModelSource(**self._source)
+            self._artifact = model_folders.find_model(source)
             self._is_quick = model_opening.runs_in_calling_thread(source, self._artifact)
         except Exception as error:
             self._report(error)
@@ -116,8 +116,8 @@ class _Worker:
 
     def _load(self) -> None:
         """Load the model and report that it is ready, or why not."""
+        from bert_keras.serving.model_folders import ModelSource
         from bert_keras.serving.worker.model_opening import describe_model, open_model, warm_up
-        from bert_keras.serving.worker.model_source import ModelSource
 
         try:
             model = open_model(ModelSource(**self._source), self._artifact)

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import keras
 
 from bert_keras.checks import quote
-from bert_keras.display.notebook import is_notebook
-from bert_keras.display.progress_bar import can_move
+from bert_keras.display.progress_bar import can_move, is_notebook
 from bert_keras.errors import InputError
 from bert_keras.training.tracking.fit_progress import FitProgress
 from bert_keras.training.tracking.tensorboard_log import TensorBoardLog, open_tensorboard

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 import bert_keras as bk
 from bert_keras.cli.commands import serve
 from bert_keras.export.deployment.server_packages import SERVER_PACKAGES, TRITON_PACKAGES
-from bert_keras.serving.http.health import make_health_endpoints
+from bert_keras.serving.http.operation import OPERATION
 from tests.export.deployment.conftest import NAME
 from tests.serving.running_server import RunningServer
 from tests.test_project import MODULES, REPOSITORY, parsed
@@ -82,7 +82,7 @@ def test_health_check_calls_an_endpoint_of_the_server(deployed):
     assert (python, option) == ("python", "-c")
     compile(code, "HEALTHCHECK", "exec")
     path = re.search(r"http://127.0.0.1:8501(/[a-z/]+)'", code)[1]
-    assert path in {endpoint.path for endpoint in make_health_endpoints(None)}
+    assert path in {endpoint.path for endpoint in OPERATION.endpoints}
 
 
 @pytest.mark.parametrize(("kind", "has_texts"), [("classifier", True), ("encoder", False)])

@@ -12,11 +12,11 @@ import yaml
 
 from bert_keras.cli.commands import serve
 from bert_keras.export.deployment.deployment_bundle import make_dns_name
-from bert_keras.serving.http.health import make_health_endpoints
+from bert_keras.serving.http.operation import OPERATION
 from tests.export.deployment.conftest import NAME
 
 DNS_NAME = make_dns_name(NAME)
-PATHS = {endpoint.path for endpoint in make_health_endpoints(None)}
+PATHS = {endpoint.path for endpoint in OPERATION.endpoints}
 
 
 def read_objects(path) -> dict[str, dict]:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from bert_keras.errors import InputError
-from bert_keras.serving.messages.open_inference import ModelInferRequest, ModelInferResponse
-from bert_keras.serving.messages.tensor_types import TENSOR_TYPES
+from bert_keras.serving.messages.open_inference import MESSAGES
 from bert_keras.serving.messages.tensors import (
+    TENSOR_TYPES,
     decode_infer_inputs,
     decode_infer_tensor,
     decode_raw_tensor,
@@ -27,6 +27,7 @@ from tests.marks import slow_except
 
 NUMBERS = [kind.dtype for kind in TENSOR_TYPES if not kind.is_string]
 SEED, QUICK, LONG = 31, 300, 10_000
+ModelInferRequest = MESSAGES.ModelInferRequest
 InferInputTensor = ModelInferRequest.InferInputTensor
 
 
@@ -63,7 +64,7 @@ def test_an_input_of_tritons_client_keeps_its_values(array):
 @given(tensors())
 def test_tritons_client_reads_the_values_of_our_outputs(array):
     datatype, shape, raw = encode_infer_tensor(array)
-    response = ModelInferResponse(raw_output_contents=[raw])
+    response = MESSAGES.ModelInferResponse(raw_output_contents=[raw])
     response.outputs.add(name="y", datatype=datatype, shape=shape)
     official = triton.service_pb2.ModelInferResponse.FromString(response.SerializeToString())
     read = triton.InferResult(official).as_numpy("y")

@@ -74,8 +74,7 @@ import importlib, pkgutil, sys
 from google.protobuf import descriptor_pool
 import bert_keras.serving.messages as messages
 for module in pkgutil.iter_modules(messages.__path__):
-    if module.name != "services":
-        importlib.import_module(f"bert_keras.serving.messages.{module.name}")
+    importlib.import_module(f"bert_keras.serving.messages.{module.name}")
 loaded = {"tensorflow", "tensorflow_serving", "keras", "grpc"} & set(sys.modules)
 assert not loaded, loaded
 from bert_keras.serving.messages.open_inference import INFERENCE_METHODS

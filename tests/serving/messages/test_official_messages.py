@@ -8,8 +8,9 @@ from google.protobuf import descriptor_pool, message_factory, text_format
 from google.protobuf.descriptor import Descriptor, EnumDescriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 
-from bert_keras.serving.messages import health, open_inference, tensorflow_serving
-from bert_keras.serving.messages.health import HealthCheckRequest, HealthCheckResponse
+from bert_keras.serving import grpc_server
+from bert_keras.serving.grpc_server import HealthCheckRequest, HealthCheckResponse
+from bert_keras.serving.messages import open_inference, tensorflow_serving
 
 MODULES = (tensorflow_serving, open_inference)
 SERVICES = {
@@ -50,7 +51,7 @@ def collect(messages: list[Descriptor]) -> dict[str, Descriptor | EnumDescriptor
 
 def find_descriptors() -> dict[str, Descriptor | EnumDescriptor]:
     """Return all our messages and enums that have an official definition at hand, keyed by full name."""
-    classes = [value for module in MODULES for value in vars(module).values() if hasattr(value, "DESCRIPTOR")]
+    classes = [value for module in MODULES for value in vars(module.MESSAGES).values()]
     return collect([one.DESCRIPTOR for one in classes])
 
 
@@ -164,7 +165,7 @@ def test_every_method_has_its_official_request_and_response(official, service):
 def test_a_field_that_ours_lacks_is_skipped(official):
     theirs = message_factory.GetMessageClass(official.FindMessageTypeByName("tensorflow.serving.PredictRequest"))
     given = theirs(output_filter=["scores"], client_id=b"me")
-    assert tensorflow_serving.PredictRequest.FromString(given.SerializeToString()).output_filter == ["scores"]
+    assert tensorflow_serving.MESSAGES.PredictRequest.FromString(given.SerializeToString()).output_filter == ["scores"]
 
 
 def test_health_messages_have_the_documented_bytes():
@@ -178,4 +179,4 @@ def test_health_messages_have_the_documented_bytes():
     }
     assert HealthCheckResponse(status=HealthCheckResponse.NOT_SERVING).SerializeToString() == b"\x08\x02"
     assert HealthCheckRequest.DESCRIPTOR.full_name == "grpc.health.v1.HealthCheckRequest"
-    assert health.HEALTH_SERVICE == "grpc.health.v1.Health"
+    assert grpc_server.HEALTH_SERVICE == "grpc.health.v1.Health"

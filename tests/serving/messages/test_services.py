@@ -11,20 +11,21 @@ from tensorflow_serving.apis.model_service_pb2_grpc import ModelServiceStub
 from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServiceStub
 
 from bert_keras.errors import InputError
-from bert_keras.serving.messages import health, open_inference, tensorflow_serving
-from bert_keras.serving.messages.services import make_generic_handler, to_snake_case
+from bert_keras.serving import grpc_server
+from bert_keras.serving.messages import open_inference, tensorflow_serving
 from bert_keras.serving.messages.tensors import (
     decode_infer_inputs,
     decode_tensor_proto,
     encode_infer_tensor,
     encode_tensor_proto,
 )
+from bert_keras.serving.protocols.grpc_call import make_generic_handler, to_snake_case
 
 SERVICES = {
     tensorflow_serving.PREDICTION_SERVICE: tensorflow_serving.PREDICTION_METHODS,
     tensorflow_serving.MODEL_SERVICE: tensorflow_serving.MODEL_METHODS,
     open_inference.INFERENCE_SERVICE: open_inference.INFERENCE_METHODS,
-    health.HEALTH_SERVICE: health.HEALTH_METHODS,
+    grpc_server.HEALTH_SERVICE: grpc_server.HEALTH_METHODS,
 }
 
 
@@ -32,7 +33,7 @@ class Doubling:
     """Doubles its inputs in both protocols; has no method `classify`."""
 
     async def predict(self, request, context):
-        response = tensorflow_serving.PredictResponse(model_spec=request.model_spec)
+        response = tensorflow_serving.MESSAGES.PredictResponse(model_spec=request.model_spec)
         try:
             arrays = {name: decode_tensor_proto(proto) for name, proto in request.inputs.items()}
         except InputError as error:
@@ -42,14 +43,14 @@ class Doubling:
         return response
 
     async def get_model_status(self, request, context):
-        status = {"version": 3, "state": tensorflow_serving.ModelVersionStatus.AVAILABLE, "status": {}}
-        return tensorflow_serving.GetModelStatusResponse(model_version_status=[status])
+        status = {"version": 3, "state": tensorflow_serving.MESSAGES.ModelVersionStatus.AVAILABLE, "status": {}}
+        return tensorflow_serving.MESSAGES.GetModelStatusResponse(model_version_status=[status])
 
     async def server_live(self, request, context):
-        return open_inference.ServerLiveResponse(live=True)
+        return open_inference.MESSAGES.ServerLiveResponse(live=True)
 
     async def model_infer(self, request, context):
-        response = open_inference.ModelInferResponse(model_name=request.model_name)
+        response = open_inference.MESSAGES.ModelInferResponse(model_name=request.model_name)
         for name, array in decode_infer_inputs(request).items():
             datatype, shape, raw = encode_infer_tensor(array + array)
             response.outputs.add(name=name, datatype=datatype, shape=shape)
@@ -57,7 +58,7 @@ class Doubling:
         return response
 
     async def check(self, request, context):
-        return health.HealthCheckResponse(status=health.HealthCheckResponse.SERVING)
+        return grpc_server.HealthCheckResponse(status=grpc_server.HealthCheckResponse.SERVING)
 
 
 def with_server(ask):
@@ -133,7 +134,7 @@ def test_the_implementation_decides_the_status_of_an_error():
 
 
 def test_a_method_without_implementation_is_unimplemented():
-    request = tensorflow_serving.ClassificationRequest()
+    request = tensorflow_serving.MESSAGES.ClassificationRequest()
 
     def ask(address, channel):
         return channel.unary_unary(f"/{tensorflow_serving.PREDICTION_SERVICE}/Classify")(request.SerializeToString())

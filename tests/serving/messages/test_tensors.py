@@ -12,11 +12,12 @@ from hypothesis.extra import numpy as arrays
 from tensorflow.core.framework.tensor_pb2 import TensorProto as OfficialTensorProto
 
 from bert_keras.errors import InputError
-from bert_keras.serving.messages.tensor_types import TENSOR_TYPES
-from bert_keras.serving.messages.tensorflow_serving import DATA_TYPES, TensorProto
-from bert_keras.serving.messages.tensors import MAX_REPEATED, decode_tensor_proto, encode_tensor_proto
+from bert_keras.serving.messages.tensorflow_serving import DATA_TYPES, MESSAGES
+from bert_keras.serving.messages.tensors import MAX_REPEATED, TENSOR_TYPES, decode_tensor_proto, encode_tensor_proto
 from tests.fuzzing import fuzz, mutate_bytes
 from tests.marks import slow_except
+
+TensorProto = MESSAGES.TensorProto
 
 NUMBERS = [kind.dtype for kind in TENSOR_TYPES if not kind.is_string]
 TEXTS = ["", "a", "Zürich", "東京 \U0001f600", "a\0b", "x" * 300]

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from bert_keras.errors import InputError
+from bert_keras.serving.model_folders import ModelSource, find_model
 from bert_keras.serving.worker.model_opening import runs_in_calling_thread
-from bert_keras.serving.worker.model_source import ModelSource, find_model
 
 
 @pytest.mark.parametrize(

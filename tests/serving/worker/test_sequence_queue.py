@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from bert_keras.serving.worker.sequence_queue import SequenceQueue
+from bert_keras.serving.worker.job_runner import SequenceQueue
 
 
 @dataclasses.dataclass(eq=False)

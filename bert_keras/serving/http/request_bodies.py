@@ -1,12 +1,14 @@
-"""Describe in one sentence what is wrong with a JSON body."""
+"""Bodies of requests: decompress them, and describe in one sentence what is wrong with their JSON."""
 
 import re
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Annotated, TypeVar
 
 import pydantic
 
 from bert_keras.checks import quote
+from bert_keras.errors import InputError
 
 Item = TypeVar("Item")
 ListOf = Annotated[list[Item], pydantic.Field(fail_fast=True)]  # to collect all errors of a list of 3.6 MB took 22 s
@@ -27,6 +29,36 @@ _EXPECTED = {  # keyed by pydantic's type of error
     "string_type": "a string",
     "too_short": "a list with at least {min_length} item",
 }
+_ANY_HEADER = zlib.MAX_WBITS | 32  # of gzip or zlib
+
+
+class Body(pydantic.BaseModel):
+    """Base class of JSON bodies; fields that a form does not have are ignored, as by the servers that we follow."""
+
+    model_config = pydantic.ConfigDict(strict=True)
+
+
+def decompress(body: bytes, encoding: str, limit: int) -> bytes:
+    """Return a body without its compression, at most one byte more than a limit.
+
+    Args:
+        body: the bytes of the request.
+        encoding: the value of its `Content-Encoding` header, in lower case.
+        limit: number of bytes that the result may have; the rest of a larger one is left out.
+
+    Raises:
+        InputError: the body has another compression, or is damaged.
+    """
+    if encoding not in ("gzip", "deflate"):
+        raise InputError(f"content-encoding is {quote(encoding)}; expected gzip, deflate, or no such header")
+    decoder = zlib.decompressobj(_ANY_HEADER)
+    try:
+        content = decoder.decompress(body, limit + 1)
+    except zlib.error:
+        content = None
+    if content is None or (len(content) <= limit and not decoder.eof):
+        raise InputError(f"the body is not complete {encoding} data; expected what content-encoding says")
+    return content
 
 
 def describe_validation_error(error: pydantic.ValidationError) -> str:

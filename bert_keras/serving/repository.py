@@ -6,14 +6,13 @@ import enum
 import functools
 import pathlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from bert_keras.checks import format_names, quote
 from bert_keras.errors import InputError
 from bert_keras.serving.errors import Reason, ServingError
-from bert_keras.serving.models.model_folders import Fingerprint, FoundVersion, find_versions
-from bert_keras.serving.models.served_version import ServedVersion
-from bert_keras.serving.worker.model_source import ModelSource
+from bert_keras.serving.model_folders import Fingerprint, FoundVersion, ModelSource, find_versions
+from bert_keras.serving.served_version import ServedVersion
 
 
 class State(enum.IntEnum):
@@ -33,7 +32,7 @@ class ModelSettings:
     Attributes:
         name: its name in URLs.
         folder: see `find_versions`.
-        engine: one of `SERVER_ENGINES`; None: the first that can run it.
+        engine: see `ModelSource`.
         quantized: whether to run the 8-bit ONNX files.
         threads: see `ModelSource`.
         instances: see `ModelSource`.
@@ -51,8 +50,7 @@ class ModelSettings:
     labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
-@dataclasses.dataclass
-class VersionStatus:
+class VersionStatus(NamedTuple):
     """State of a version, and why it is not loaded.
 
     Attributes:
@@ -175,12 +173,11 @@ class ModelRepository:
     async def _update(self, model: _Model, *, is_start: bool = False) -> None:
         """Load the versions that should be served, then drain those that should not."""
         found = {version.number: version for version in await self._find(model)}
-        wanted = sorted(found, reverse=True)
         labelled = [number for number in model.settings.labels.values() if number in found]
         settled = {number for number in found if is_start or model.last_seen.get(number) == found[number].fingerprint}
         model.last_seen = {number: version.fingerprint for number, version in found.items()}
         served: set[int] = set()
-        for number in wanted:  # an older version stays until a newer one answers
+        for number in sorted(found, reverse=True):  # an older version stays until a newer one answers
             if len(served - set(labelled)) >= model.settings.num_versions:
                 break
             if await self._load_if_needed(model, found[number], is_settled=number in settled):
@@ -215,7 +212,8 @@ class ModelRepository:
             return False
         settings = model.settings
         model.statuses[number] = VersionStatus(State.LOADING)
-        version = ServedVersion(settings.name, number, self._make_source(settings, found), self._log)
+        source = ModelSource(str(found.path), settings.engine, settings.threads, settings.instances)
+        version = ServedVersion(settings.name, number, source, self._log)
         try:
             await version.load()
         except (InputError, OSError) as error:
@@ -227,9 +225,6 @@ class ModelRepository:
         model.statuses[number] = VersionStatus(State.AVAILABLE)
         self._log(f"{settings.name} version {number} answers, engine {version.description['engine']}")
         return True
-
-    def _make_source(self, settings: ModelSettings, found: FoundVersion) -> ModelSource:
-        return ModelSource(str(found.path), settings.engine, settings.threads, settings.instances)
 
     def _drain(self, model: _Model, number: int) -> None:
         """Take a version out of service; its process ends when its last job has a result."""

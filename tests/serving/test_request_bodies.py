@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import pydantic
 import pytest
 
-from bert_keras.serving.http.json_errors import ListOf, describe_validation_error
+from bert_keras.serving.http.request_bodies import ListOf, describe_validation_error
 
 
 class Body(pydantic.BaseModel):

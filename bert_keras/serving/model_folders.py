@@ -1,18 +1,56 @@
-"""Find the versions of a model in its folder, and notice when they change."""
+"""Find the versions of a model in its folder, notice when they change, and find what a worker process opens."""
 
+import contextlib
+import itertools
 import os
 import pathlib
 import re
 from typing import NamedTuple
 
 from bert_keras.errors import InputError
-from bert_keras.serving.worker.model_source import ModelSource, find_model
+from bert_keras.tasks.engines.artifact_files import Artifact, find_artifact, is_artifact
 
 Fingerprint = tuple[tuple[str, int, int], ...]  # of each file: its path, size and time of modification
 
 _QUANTIZED = ("onnx/model_quantized.onnx", "onnx/onnx/model_quantized.onnx", "model_quantized.onnx")
 _MAX_FILES = 10_000  # in the folder of a version
 _NAME_IN_CONFIG = re.compile(r'^\s*name: "([^"]+)"', re.MULTILINE)
+KERAS = "keras"  # the engine of checkpoints
+
+
+class ModelSource(NamedTuple):
+    """A model and the engine that runs it.
+
+    Attributes:
+        path: an artifact or a checkpoint folder.
+        engine: one of `ENGINES` of `artifact_files.py`, or `KERAS`; None: the first that can run it.
+        threads: threads per instance; None: one, or all cores with one instance.
+        instances: batches that run at the same time; None: one per core in onnxruntime and OpenVINO, otherwise one.
+    """
+
+    path: str
+    engine: str | None = None
+    threads: int | None = None
+    instances: int | None = None
+
+
+def find_model(source: ModelSource) -> Artifact | None:
+    """Return the artifact to run; None for a checkpoint, which Keras runs.
+
+    Raises:
+        InputError: there is no model that the engine can run.
+    """
+    path = pathlib.Path(source.path)
+    if not path.exists():
+        raise InputError(f"{path} does not exist; expected an artifact: export the model to ONNX, with 8 bits too")
+    if source.engine != KERAS and (source.engine is not None or is_artifact(path)):
+        return find_artifact(path, source.engine)
+    if not (path / "config.json").is_file():
+        raise InputError(
+            f"{path} has no model; expected an output folder of export, an artifact, a checkpoint folder, or a folder "
+            "of these with version numbers as names"
+        )
+    return None
 
 
 class FoundVersion(NamedTuple):
@@ -41,11 +79,8 @@ def find_versions(folder: pathlib.Path, engine: str | None = None, *, quantized:
         quantized: whether to run the 8-bit ONNX file of each version.
     """
     numbered = _list_numbered(folder)
-    if not any((path / "saved_model.pb").is_file() for path in numbered.values()):
-        saved_models = (
-            {} if quantized or not _prefers_saved_model(folder, engine) else _list_numbered(folder / "saved_model")
-        )
-        numbered = numbered or saved_models
+    if not numbered and not quantized and _prefers_saved_model(folder, engine):
+        numbered = _list_numbered(folder / "saved_model")
     if not numbered:
         return [_make_version(1, folder, quantized)] if folder.exists() else []
     return [_make_version(number, numbered[number], quantized) for number in sorted(numbered, reverse=True)]
@@ -103,15 +138,10 @@ def _take_fingerprint(path: pathlib.Path) -> Fingerprint:
     """Return what changes when a file below a path is written, replaced or removed."""
     if path.is_file():
         path = path.parent
-    facts = []
-    for folder, _, names in os.walk(path):
-        for name in names:
-            file = os.path.join(folder, name)
-            try:
-                status = os.stat(file)
-            except OSError:  # removed meanwhile
-                continue
+    facts: list[tuple[str, int, int]] = []
+    files = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+    for file in itertools.islice(files, _MAX_FILES):
+        with contextlib.suppress(OSError):  # removed meanwhile
+            status = os.stat(file)
             facts.append((file, status.st_size, status.st_mtime_ns))
-            if len(facts) > _MAX_FILES:
-                return tuple(sorted(facts))
     return tuple(sorted(facts))
