@@ -17,6 +17,7 @@ HEAD = Head(
     graph="bert_keras.export.saved_model.answers.spans:build_question_answerer",
     comparison="bert_keras.export.parity.expected_answers:compare_spans",
     options=("max_answer_length", "window_overlap"),
+    labels=(("start_positions", "", "int32"), ("end_positions", "", "int32")),
     reads_windows=True,
     ignores_pooler=True,
     plan_name="answers",

@@ -27,6 +27,7 @@ HEAD = Head(
         "delimiter",
         "separator",
     ),
+    labels=((None, "", "int32"),),  # multiple labels or numbers: see `Workload`
     has_num_classes=True,
     plan_name="classification",
     has="a classification head",

@@ -10,6 +10,7 @@ HEAD = Head(
     pipeline_tag="fill-mask",
     outputs=("logits",),
     graph="bert_keras.export.saved_model.answers.fillings:build_mask_filler",
+    labels=(("mask_ids", "M", "int32"), ("mask_weights", "M", "float32")),
     ignores_pooler=True,
     plan_name="masked_lm",
     has="a masked-LM head",

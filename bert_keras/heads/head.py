@@ -22,7 +22,8 @@ class Head:
         training_reader: the function that reads training and held-out examples and creates the task;
             `module:attribute`.
         scoring_reader: the function that reads labelled examples of a given task; `module:attribute`.
-        description: the function that describes a prediction for `inspect`; `module:attribute`.
+        description: the function that describes a prediction for `inspect`, given the task and an answer, or the
+            forward pass if the head has no task; `module:attribute`.
         huggingface: the ending of its class in transformers, or None if transformers has no class of its own for it.
         pipeline_tag: the task under which the Hub lists a model.
         peft: PEFT's task type, or None if adapters cannot be stored for the head.
@@ -33,6 +34,9 @@ class Head:
         comparison: the function that compares the answers of a SavedModel with the answers of the task;
             `module:attribute`.
         options: the options of `finetune` and of the commands that read labelled examples which only some tasks have.
+        labels: the labels of a training step as (name, axes, dtype); the axes after the batch are S = tokens and
+            M = masked positions. Without a name, the labels are a single tensor. Empty if the model has no own loss.
+        file_endings: endings of files of labelled examples that belong to this head alone.
         has_num_classes: whether the constructor takes `num_classes`.
         reads_windows: whether long texts are read in overlapping windows by default.
         ignores_pooler: whether a pooler of the encoder is not used, and so not stored.
@@ -57,6 +61,8 @@ class Head:
     graph: str | None = None
     comparison: str | None = None
     options: tuple[str, ...] = ()
+    labels: tuple[tuple[str | None, str, str], ...] = ()
+    file_endings: tuple[str, ...] = ()
     has_num_classes: bool = False
     reads_windows: bool = False
     ignores_pooler: bool = False
@@ -69,6 +75,11 @@ class Head:
     def model_name(self) -> str:
         """The name of the model's class."""
         return self.model.partition(":")[2]
+
+    @property
+    def fills_masks(self) -> bool:
+        """Whether the model has a masked-LM head of its own; ELECTRA's is the one of its generator."""
+        return self.pipeline_tag == "fill-mask"
 
     def load(self, part: str) -> Callable:
         """Import and return the class or function that a field names as `module:attribute`, such as "task"."""

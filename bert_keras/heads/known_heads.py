@@ -22,6 +22,11 @@ def get_head(model: str) -> Head:
     return _BY_MODEL[model]
 
 
+def find_head_of_class(model: type) -> Head | None:
+    """Return the head of a model class, or of the nearest class that it extends; None if there is none."""
+    return next((_BY_MODEL[kind.__name__] for kind in model.__mro__ if kind.__name__ in _BY_MODEL), None)
+
+
 def get_task_head(task: str) -> Head:
     """Return the head of a task, given the name of the task."""
     return _BY_TASK[task]

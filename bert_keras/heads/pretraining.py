@@ -2,12 +2,16 @@
 
 from bert_keras.heads.head import Head
 
+_MASKED = (("mask_ids", "M", "int32"), ("mask_weights", "M", "float32"))
+
 NEXT_SENTENCE = Head(
     name="pretrain",
     model="bert_keras.modeling.masked_lm:BertPretrainer",
     huggingface="ForPreTraining",
     pipeline_tag="fill-mask",
+    description="bert_keras.analysis.inspection.head_outputs:describe_next_sentence",
     graph="bert_keras.export.saved_model.answers.fillings:build_mask_filler",
+    labels=(*_MASKED, ("next_sentence_labels", "", "int32")),
     plan_name="pretraining",
     has="a masked-LM head and a next-sentence head",
     use="It predicts masked tokens and next sentences, and is made to be fine-tuned for a task.",
@@ -17,6 +21,8 @@ REPLACED_TOKENS = Head(
     name="detect replaced tokens",
     model="bert_keras.modeling.electra:ElectraPretrainer",
     pipeline_tag="feature-extraction",
+    description="bert_keras.analysis.inspection.head_outputs:describe_replaced_tokens",
+    labels=_MASKED,
     ignores_pooler=True,
     has="ELECTRA's head for replaced tokens and no generator",
     use="It detects replaced tokens, and is made to be fine-tuned for a task.",

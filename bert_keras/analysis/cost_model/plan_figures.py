@@ -10,7 +10,10 @@ import keras
 
 from bert_keras.analysis.cost_model.components import ELEMENTWISE, Component, Flops, count_parameters
 from bert_keras.analysis.cost_model.planning import Plan
-from bert_keras.analysis.cost_model.step_memory import InferenceMemory, Memory, estimate_inference_memory
+from bert_keras.analysis.cost_model.sized_graph import Lifetimes, SizedGraph
+from bert_keras.analysis.cost_model.step_memory import Memory, count_bytes
+from bert_keras.analysis.cost_model.workloads import BatchShape, Workload, choose_default_lengths, list_dimensions
+from bert_keras.checkpoints.building import get_encoder
 from bert_keras.config import BertConfig
 from bert_keras.figures import COLORS, FigureSection, check_matplotlib, create_figure, save_figures, simplify_axes
 from bert_keras.modeling import BertEncoder
@@ -28,6 +31,24 @@ _GROUPS = {
 }
 _HEADS = "heads"
 _MEGABYTE, _MILLION, _BILLION = 1e6, 1e6, 1e9
+
+
+@dataclasses.dataclass(frozen=True)
+class InferenceMemory:
+    """Memory of a forward pass over one text in inference, in bytes.
+
+    Attributes:
+        length: S.
+        weights: weights of the model.
+        tensors: peak of all other tensors.
+        attention_scores: float32 attention probabilities of all blocks, (N, S, S) each. If the head uses only some
+            positions, the last block has only the queries at these positions.
+    """
+
+    length: int
+    weights: int
+    tensors: int
+    attention_scores: int
 
 
 def save_plan_figures(plan: Plan, out: str | os.PathLike, *, overwrite: bool = False) -> list[str]:
@@ -91,6 +112,26 @@ def make_inference_memory_section(model: keras.Model) -> FigureSection:
         f"queries that the head uses), which grows with S². The weights add {weights:,.1f} MB at any length."
     )
     return FigureSection("memory", "Memory by sequence length", sentence, draw_inference_memory(memories))
+
+
+def estimate_inference_memory(model: keras.Model) -> list[InferenceMemory]:
+    """Estimate the memory of a forward pass over one text of 32, 64, 128, ... tokens, up to the model's maximum.
+
+    The model is traced once, and nothing is computed.
+    """
+    max_length = get_encoder(model).config.max_sequence_length
+
+    def make_specs(shape: BatchShape) -> tuple:
+        return (Workload(model, shape).feature_specs(),)
+
+    graph = SizedGraph(lambda features: model(features, training=False), make_specs, max_length, list_dimensions(model))
+    lifetimes, weights = Lifetimes(graph), count_bytes(model.weights)
+    softmaxes = [one for one in graph.operations if one.kind == "Softmax" and "/attention" in one.name]
+    count_scores = graph.byte_counter([softmax.outputs[0] for softmax in softmaxes])
+    shapes = [BatchShape(1, length) for length in choose_default_lengths(max_length)]
+    return [
+        InferenceMemory(one.length, weights, lifetimes.peak_bytes(one), int(count_scores(one).sum())) for one in shapes
+    ]
 
 
 def draw_inference_memory(memories: Sequence[InferenceMemory]) -> typing.Any:

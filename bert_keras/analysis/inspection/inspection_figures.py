@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_keras.analysis.inspection.forward_pass import count_scores
-from bert_keras.analysis.inspection.head_summaries import HEADINGS
-from bert_keras.analysis.inspection.vectors_and_curves import (
+from bert_keras.analysis.inspection.summaries import (
+    HEADINGS,
     MAX_POSITIONS,
     average_by_distance,
     compute_activations,

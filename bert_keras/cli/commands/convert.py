@@ -6,10 +6,9 @@ import argparse
 import pathlib
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.console.quiet import load_tensorflow
-from bert_keras.cli.console.report import print_result, print_settings
-from bert_keras.cli.options.argument_checks import add_overwrite, check_all
-from bert_keras.cli.options.model_folder import parse_model_path, read_any_model
+from bert_keras.cli.console import print_result, print_settings
+from bert_keras.cli.interrupts import load_tensorflow
+from bert_keras.cli.options.argument_checks import add_overwrite, check_all, parse_model_path, read_any_model
 from bert_keras.publishing import check_writable_folder
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import sys
 import textwrap
 import time
 
-from bert_keras.cli.console.report import print_result
-from bert_keras.cli.console.terminal import print_line
+from bert_keras.cli.console import print_line, print_result
 from bert_keras.cli.options.argument_checks import add_overwrite
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_folder

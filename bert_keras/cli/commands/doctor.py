@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count
-from bert_keras.cli.console.report import print_result
-from bert_keras.cli.console.terminal import print_line, printable
+from bert_keras.cli.console import print_line, print_result, printable
 from bert_keras.errors import DoctorError, InputError
 
 if TYPE_CHECKING:

@@ -14,17 +14,20 @@ import pathlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.console.parity_table import (
+from bert_keras.cli.console import (
+    ProgressBar,
     format_not_carried_over,
     format_parity_table,
     format_scores,
     format_tokenizer_differences,
     format_trimmed_vocabulary,
+    print_result,
+    print_settings,
 )
-from bert_keras.cli.console.quiet import load_tensorflow
-from bert_keras.cli.console.report import ProgressBar, print_result, print_settings
+from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options import task_options
 from bert_keras.cli.options.argument_checks import (
+    add_model,
     add_option,
     add_overwrite,
     add_path,
@@ -33,8 +36,8 @@ from bert_keras.cli.options.argument_checks import (
     check_exists,
     non_negative_number,
     positive_integer,
+    read_model,
 )
-from bert_keras.cli.options.model_folder import add_model, read_model
 from bert_keras.errors import InputError
 from bert_keras.extras import check_can_export
 from bert_keras.pipelines.corpus.text_sources import find_sources

@@ -20,13 +20,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count
-from bert_keras.cli.console.quiet import load_tensorflow
-from bert_keras.cli.console.report import print_result, print_settings, print_table, print_warnings
-from bert_keras.cli.console.terminal import print_line
-from bert_keras.cli.options import finetuning_options, task_options, tracking_options, training_options
-from bert_keras.cli.options.argument_checks import check_all, check_exists
-from bert_keras.cli.options.model_folder import read_model
-from bert_keras.cli.options.search_options import (
+from bert_keras.cli.console import print_line, print_result, print_settings, print_table, print_warnings
+from bert_keras.cli.interrupts import load_tensorflow
+from bert_keras.cli.options import finetuning_options, task_options, training_options
+from bert_keras.cli.options.argument_checks import check_all, check_exists, read_model
+from bert_keras.cli.options.finetuning_options import (
     check_search,
     describe_search,
     leave_out_searched,
@@ -80,7 +78,7 @@ def run(arguments: argparse.Namespace) -> None:
             checkpoint,
             arguments.out,
             train=data,
-            callbacks=[progress, *tracking_options.make_callbacks(arguments)],
+            callbacks=[progress, *training_options.make_callbacks(arguments)],
             tensorboard=arguments.tensorboard,
             verbose=False,
             search=make_search(arguments, progress),
@@ -123,7 +121,7 @@ def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, FineTuning]:
         lambda: training_options.check_out(arguments, arguments.checkpoint, *inputs),
         lambda: task_options.check_options_of_task(arguments, arguments.task, arguments.problem),
         *(lambda path=path: task_options.check_extension(path, arguments.task, arguments.format) for path in files),
-        lambda: tracking_options.check_tracking(arguments),
+        lambda: training_options.check_tracking(arguments),
         lambda: check_search(arguments),
         lambda: finetuning_options.make_settings(arguments),
     )

@@ -9,9 +9,10 @@ import argparse
 import collections
 import pathlib
 
-from bert_keras.cli.console.quiet import load_tensorflow
-from bert_keras.cli.console.report import print_result, print_settings
+from bert_keras.cli.console import print_result, print_settings
+from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options.argument_checks import (
+    add_model,
     add_option,
     add_overwrite,
     check_all,
@@ -19,8 +20,8 @@ from bert_keras.cli.options.argument_checks import (
     check_unicode,
     non_negative_integer,
     positive_integer,
+    read_model,
 )
-from bert_keras.cli.options.model_folder import add_model, read_model
 from bert_keras.errors import InputError
 from bert_keras.figures import check_matplotlib
 from bert_keras.hub.names import is_hub_name
@@ -57,7 +58,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _check_model(arguments: argparse.Namespace) -> None:
     """Raise `InputError` if the folder cannot be used, or does not have the given layer or head."""
-    from bert_keras.analysis.inspection.head_summaries import check_index
+    from bert_keras.analysis.inspection.summaries import check_index
 
     if arguments.training:
         if is_hub_name(arguments.model):
@@ -99,8 +100,7 @@ def _inspect_text(arguments: argparse.Namespace) -> None:
 
 
 def _training(arguments: argparse.Namespace) -> None:
-    from bert_keras.analysis.inspection.page.training_page import save_training_history
-    from bert_keras.analysis.inspection.training_history import read_training_history
+    from bert_keras.analysis.inspection.training_history import read_training_history, save_training_history
 
     history = read_training_history(arguments.model)
     print_settings("inspect", _describe_settings(arguments))

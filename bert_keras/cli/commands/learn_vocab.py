@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.console.report import (
+from bert_keras.cli.console import (
     ProgressBar,
     format_peak_memory,
     get_peak_memory,

@@ -13,15 +13,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count
-from bert_keras.cli.console.report import (
+from bert_keras.cli.console import (
     ProgressBar,
     format_peak_memory,
     get_peak_memory,
+    print_line,
     print_result,
     print_settings,
     print_warnings,
 )
-from bert_keras.cli.console.terminal import print_line
 from bert_keras.cli.options.argument_checks import (
     add_option,
     add_overwrite,

@@ -23,27 +23,27 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count
-from bert_keras.cli.console.report import ProgressBar, print_result, print_settings
-from bert_keras.cli.console.terminal import print_line
+from bert_keras.cli.console import ProgressBar, print_line, print_result, print_settings
 from bert_keras.cli.options import task_options
 from bert_keras.cli.options.argument_checks import (
+    add_model,
     add_option,
     check_all,
     check_exists,
     check_unicode,
     positive_integer,
 )
-from bert_keras.cli.options.model_folder import add_model
-from bert_keras.cli.predictions.answer_output import (
+from bert_keras.cli.predictions import (
     AnswerFile,
+    ExampleStream,
     Position,
+    PredictionModel,
     StandardOutput,
+    count_examples,
     fingerprint_files,
     format_json_line,
     open_output,
 )
-from bert_keras.cli.predictions.example_stream import ExampleStream, count_examples
-from bert_keras.cli.predictions.prediction_model import PredictionModel
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.publishing import check_writable_file

@@ -11,25 +11,27 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.console.quiet import load_tensorflow
-from bert_keras.cli.console.report import print_result, print_settings
+from bert_keras.cli.console import print_result, print_settings
+from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options.argument_checks import (
     add_option,
     add_path,
     check_all,
     check_exists,
     non_negative_integer,
+    parse_model_path,
     positive_integer,
     positive_number,
+    read_model,
 )
-from bert_keras.cli.options.model_folder import parse_model_path, read_model
-from bert_keras.cli.options.tracking_options import check_tracking, make_callbacks
 from bert_keras.cli.options.training_options import (
     add_training_options,
     check_out,
+    check_tracking,
     format_backups,
     format_batch,
     get_backup_arguments,
+    make_callbacks,
     prepare_devices,
     run_in_workers,
 )

@@ -15,8 +15,7 @@ import pathlib
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count, format_names
-from bert_keras.cli.console.report import print_result, print_settings
-from bert_keras.cli.console.terminal import print_line
+from bert_keras.cli.console import print_line, print_result, print_settings
 from bert_keras.cli.options.argument_checks import add_option, add_path
 
 if TYPE_CHECKING:

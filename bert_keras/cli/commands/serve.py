@@ -18,18 +18,17 @@ import re
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import quote
-from bert_keras.cli.console.report import print_settings
-from bert_keras.cli.console.terminal import print_json, print_line
+from bert_keras.cli.console import print_json, print_line, print_settings
 from bert_keras.cli.options.argument_checks import (
     add_option,
     check_all,
     check_exists,
     non_negative_integer,
     non_negative_number,
+    parse_model_path,
     positive_integer,
     positive_number,
 )
-from bert_keras.cli.options.model_folder import parse_model_path
 from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.extras import is_installed
 from bert_keras.files import format_json

@@ -1,4 +1,4 @@
-"""Options of `finetune`, and the TOML file that can replace them.
+"""Options of `finetune`, the TOML file that can replace them, and what `--search N` checks and prints.
 
 Options of settings have no default for argparse, so that `apply_config` can tell which of them were given.
 """
@@ -9,18 +9,23 @@ import argparse
 import dataclasses
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from bert_keras.cli.console import print_table
 from bert_keras.cli.options import task_options, training_options
 from bert_keras.cli.options.argument_checks import (
+    add_model,
     add_option,
     add_path,
     non_negative_integer,
     positive_integer,
     positive_number,
 )
-from bert_keras.cli.options.model_folder import add_model
+from bert_keras.cli.options.training_options import format_backups
 from bert_keras.config import PROBLEMS
 from bert_keras.errors import InputError
+from bert_keras.pipelines.readers.option_spelling import spell_flag
+from bert_keras.publishing import get_companion_folder
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
 from bert_keras.training.config.finetuning_file import KEYS, read_finetuning_file
 from bert_keras.training.config.finetuning_settings import (
@@ -30,6 +35,18 @@ from bert_keras.training.config.finetuning_settings import (
     FineTuning,
 )
 from bert_keras.training.config.tables import DTYPE_POLICIES
+from bert_keras.training.search.trials import check_search_installed, format_trials
+
+if TYPE_CHECKING:
+    from bert_keras.checkpoints.checkpoint import Checkpoint
+    from bert_keras.tasks.examples.training_data import TrainingData
+    from bert_keras.training.config.finetuning_settings import FineTuning
+    from bert_keras.training.finetuning import FineTuned
+    from bert_keras.training.search.search_space import SearchSpace
+    from bert_keras.training.search.searched_finetuning import Search
+    from bert_keras.training.search.trials import TrialResult
+    from bert_keras.training.tracking.fit_progress import FitProgress
+
 
 # flag, field of FineTuning, type or choices, help
 FLAGS = (
@@ -85,6 +102,15 @@ _OPTION_NAMES = {
     **{key: field for flag, field, *_ in FLAGS if (key := flag.removeprefix("--").replace("-", "_")) != field},
     "keep_last": "keep_best",
 }
+
+# the printed line of each setting that a search may vary
+_LINES = {
+    "learning_rate": "learning rate",
+    "batch_size": "batches",
+    "weight_decay": "weight decay",
+    "layer_decay": "layer decay",
+}
+_WARMUP = "warmup_ratio"  # part of the line of the learning rate
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -209,3 +235,87 @@ def make_settings(arguments: argparse.Namespace) -> FineTuning:
         InputError: a setting is out of range.
     """
     return FineTuning(**{name: getattr(arguments, name) for name in _FIELDS})
+
+
+def check_search(arguments: argparse.Namespace) -> None:
+    """Check what can be checked before the examples are read, if `--search` is given.
+
+    Raises:
+        InputError: Optuna is missing, several workers were asked for, or an interrupted search would be forgotten.
+    """
+    from bert_keras.training.search.searched_finetuning import check_no_trials
+
+    found = {"resume": arguments.resume, "overwrite": arguments.overwrite, "spell": spell_flag}
+    check_no_trials(arguments.out, has_search=arguments.search is not None, **found)
+    if arguments.search is None:
+        return
+    check_search_installed()
+    if arguments.workers is not None or arguments.strategy == "multi-worker":
+        raise InputError(
+            "--search runs on one machine, and several workers were asked for; expected --strategy one-device, "
+            "mirrored or tpu: search without --workers, then train with the settings of the best trial"
+        )
+
+
+def make_space(
+    arguments: argparse.Namespace,
+    settings: FineTuning,
+    checkpoint: Checkpoint,
+    data: TrainingData,
+    num_replicas: int,
+) -> SearchSpace | None:
+    """Return what `--search` varies; None without the option.
+
+    Raises:
+        InputError: there is nothing to vary.
+    """
+    if arguments.search is None:
+        return None
+    from bert_keras.training.search.searched_finetuning import make_space_for_data
+
+    return make_space_for_data(settings, arguments.given_settings, checkpoint, data, num_replicas)
+
+
+def describe_search(arguments: argparse.Namespace, space: SearchSpace | None) -> dict[str, object]:
+    """Return the number of trials and the ranges, and where trials are recorded, to print."""
+    if space is None:
+        return {"backups": format_backups(arguments)}
+    trials = f"each finished trial, in {get_companion_folder(arguments.out, 'search')}"
+    return {"search": f"{arguments.search} trials; {space.describe()}", "backups": trials}
+
+
+def leave_out_searched(
+    described: Mapping[str, object], settings: FineTuning, space: SearchSpace | None
+) -> dict[str, object]:
+    """Return the printed settings without those that a search varies: each trial has its own."""
+    if space is None:
+        return dict(described)
+    lines = {_LINES[name] for name in space.varied if name in _LINES}
+    shown = {line: value for line, value in described.items() if line not in lines}
+    rate = _LINES["learning_rate"]
+    if rate in shown and _WARMUP in space.varied:
+        shown[rate] = f"{settings.learning_rate:g}"
+    if rate in lines and _WARMUP not in space.varied:
+        shown["warm-up"] = f"{settings.warmup_ratio:.0%}"
+    return shown
+
+
+def make_search(arguments: argparse.Namespace, progress: FitProgress) -> Search | None:
+    """Return the search of `--search`, which prints a line per trial; None without the option."""
+    if arguments.search is None:
+        return None
+    from bert_keras.training.search.searched_finetuning import Search
+
+    def print_trial(trial: TrialResult) -> None:
+        score = "no score" if trial.score is None else f"{trial.score:.4g}"
+        text = f"trial {trial.number} of {arguments.search}: {score}, {trial.outcome}, {trial.describe()}"
+        progress.print(text, event="trial", trial=trial.number, score=trial.score, outcome=trial.outcome)
+        progress.restart()
+
+    return Search(arguments.search, arguments.given_settings, print_trial)
+
+
+def print_trials(tuned: FineTuned) -> None:
+    """Print the table of trials, if there was a search."""
+    if tuned.trials:
+        print_table(*format_trials(tuned.trials, tuned.task.main_score))
