@@ -25,7 +25,6 @@ from bert_keras.errors import InputError
 from bert_keras.files import format_json, read_json, write_json
 from bert_keras.hub.downloading import ONNX_FLOAT32, download_folder
 from bert_keras.hub.names import is_hub_name
-from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.publishing import get_companion_folder, publish_file
 from bert_keras.staging import lock_folder
 from bert_keras.tasks.engines.cores import count_cores
@@ -77,7 +76,7 @@ class PredictionModel(NamedTuple):
         checkpoint = read_model(path)
         if given := task_options.get_given_options(arguments, "threads", "instances"):
             raise InputError(
-                f"{', '.join(map(spell_flag, given))} is for artifacts, and {path} is a checkpoint folder: leave it "
+                f"{task_options.format_options(given)} is for artifacts, and {path} is a checkpoint folder: leave it "
                 "out, or name an artifact that export wrote"
             )
         return cls(checkpoint, None)

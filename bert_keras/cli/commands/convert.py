@@ -41,15 +41,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
+    from bert_keras.checkpoints.adapters.adapter_folder import read_adapter_folder
+
+    adapter = {} if arguments.adapter is None else {"adapter": arguments.adapter}
+    inputs = [arguments.source, *adapter.values()]
     source, *_ = check_all(
         lambda: read_any_model(arguments.source),
-        lambda: _check_adapter(arguments),
-        lambda: check_writable_folder(
-            arguments.out, "convert", overwrite=arguments.overwrite, inputs=_list_inputs(arguments)
-        ),
+        *(lambda path=path: read_adapter_folder(path) for path in adapter.values()),
+        lambda: check_writable_folder(arguments.out, "convert", overwrite=arguments.overwrite, inputs=inputs),
     )
     source = _merge_adapter(source, arguments.adapter)
-    adapter = {} if arguments.adapter is None else {"adapter": arguments.adapter}
     print_settings("convert", {"in": arguments.source, **adapter, "out": arguments.out, "to": arguments.to})
     load_tensorflow()
     from bert_keras.checkpoints import convert
@@ -57,12 +58,7 @@ def run(arguments: argparse.Namespace) -> None:
     unmerged = arguments.adapter if isinstance(source, pathlib.Path) else None  # a .keras file, for which it is refused
     model, lost = convert(source, arguments.out, arguments.to, adapter=unmerged, overwrite=arguments.overwrite)
     name, num_parameters = type(model).__name__, model.count_params()
-    result = {
-        "out": str(arguments.out),
-        "model": name,
-        "num_parameters": num_parameters,
-        "not_carried_over": lost,
-    }
+    result = {"out": str(arguments.out), "model": name, "num_parameters": num_parameters, "not_carried_over": lost}
     lines = [
         f"wrote {arguments.out}: {name}, {num_parameters:,} parameters",
         *(f"not carried over: {item}" for item in lost),
@@ -70,24 +66,8 @@ def run(arguments: argparse.Namespace) -> None:
     print_result(lines, result, as_json=arguments.json)
 
 
-def _list_inputs(arguments: argparse.Namespace) -> list[pathlib.Path | str]:
-    return [arguments.source, *([] if arguments.adapter is None else [arguments.adapter])]
-
-
-def _check_adapter(arguments: argparse.Namespace) -> None:
-    """Raise `InputError` if the folder of `--adapter` has no LoRA adapter."""
-    if arguments.adapter is not None:
-        from bert_keras.checkpoints.adapters.adapter_folder import read_adapter_folder
-
-        read_adapter_folder(arguments.adapter)
-
-
 def _merge_adapter(source: Checkpoint | pathlib.Path, adapter: pathlib.Path | str | None) -> Checkpoint | pathlib.Path:
-    """Return the checkpoint with the adapter merged; the path of a `.keras` file, which takes none, unchanged.
-
-    Raises:
-        InputError: the adapter does not belong to the checkpoint.
-    """
+    """Return the checkpoint with the adapter merged; the path of a `.keras` file, which takes none, unchanged."""
     if adapter is None or isinstance(source, pathlib.Path):
         return source
     from bert_keras.checkpoints.adapters.merged_checkpoint import merge_adapter

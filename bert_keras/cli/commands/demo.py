@@ -11,7 +11,7 @@ import textwrap
 import time
 
 from bert_keras.cli.console import print_line, print_result
-from bert_keras.cli.options.argument_checks import add_overwrite
+from bert_keras.cli.options.argument_checks import add_flag, add_overwrite
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_folder
 
@@ -29,14 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=pathlib.Path("demo"),
         help="output folder (default demo)",
     )
-    parser.add_argument(
-        "--quick", action="store_true", help="train for a few steps only, to check that everything runs"
-    )
+    add_flag(parser, "--quick", "train for a few steps only, to check that everything runs")
     add_overwrite(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
+    from bert_keras.cli.main import parser
+
     _check_out(arguments.out, overwrite=arguments.overwrite)
     started = time.monotonic()
     out = arguments.out
@@ -45,7 +45,8 @@ def run(arguments: argparse.Namespace) -> None:
         print_line("")
         print_line(f"$ bert-keras {' '.join(command)}")
         with contextlib.redirect_stdout(sys.stderr):  # standard output is for the demo's own result
-            _run_command(command + ["--overwrite"] * arguments.overwrite)
+            parsed = parser().parse_args(command + ["--overwrite"] * arguments.overwrite)
+            parsed.run(parsed)
     print_line("")
     print_line("Predictions of the exported model, in a fresh process with TensorFlow and tensorflow-text only:")
     answers = query_export(out / "artifacts", dev[:: max(len(dev) // _NUM_QUESTIONS, 1)][:_NUM_QUESTIONS])
@@ -111,10 +112,3 @@ def query_export(artifacts: pathlib.Path, questions: list[tuple[str, str]]) -> l
             questions, outputs["label"], outputs["probabilities"], strict=True
         )
     ]
-
-
-def _run_command(command: list[str]) -> None:
-    from bert_keras.cli.main import parser
-
-    arguments = parser().parse_args(command)
-    arguments.run(arguments)

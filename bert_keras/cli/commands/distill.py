@@ -42,7 +42,6 @@ from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
 from bert_keras.training.config.distillation_file import KEYS, read_distillation_file
 from bert_keras.training.config.distillation_settings import Distillation
-from bert_keras.training.config.finetuning_settings import FineTuning
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
@@ -75,8 +74,6 @@ _LOSSES = (
     ("--hidden-weight", "hidden_weight", float, "weight of the hidden states"),
     ("--attention-weight", "attention_weight", float, "weight of the attention probabilities"),
 )
-_FIELDS = tuple(field.name for field in dataclasses.fields(Distillation))
-_OWN = {*_FIELDS} - {field.name for field in dataclasses.fields(FineTuning)}
 _DEFAULTS = {"on_error": "stop"} | {
     field.name: field.default for field in dataclasses.fields(Distillation) if field.default is not None
 }
@@ -104,30 +101,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     task_options.add_length_options(parser, length="that of the teacher", overlap="that of the teacher")
     task_options.add_on_error(parser)
     parser.set_defaults(on_error=None)
-    _add_group(parser, "student", _STUDENT)
+    finetuning_options.add_settings(parser.add_argument_group("student"), _STUDENT, _DEFAULTS)
     parser.add_argument(
         "--trim-vocabulary",
         action=argparse.BooleanOptionalAction,
         help="keep only the tokens that the training texts use, and single characters of ASCII",
     )
-    _add_group(parser, "losses", _LOSSES)
+    finetuning_options.add_settings(parser.add_argument_group("losses"), _LOSSES, _DEFAULTS)
     flags = [row for row in finetuning_options.FLAGS if not row[1].startswith("lora_")]
     training = parser.add_argument_group("training")
-    finetuning_options.add_settings(training, flags, {name: _DEFAULTS.get(name) for name in _FIELDS})
+    finetuning_options.add_settings(training, flags, _DEFAULTS)
+    finetuning_options.add_kept_epoch(training)
     training_options.add_training_options(parser)
     task_options.add_file_options(parser)
 
 
-def _add_group(parser: argparse.ArgumentParser, title: str, flags: tuple) -> None:
-    group = parser.add_argument_group(title)
-    for flag, field, kind, text in flags:
-        default = finetuning_options.format_default(_DEFAULTS.get(field))
-        add_option(group, flag, kind, text + default, dest=field)
-
-
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    apply_config(arguments)
+    finetuning_options.apply_settings_file(
+        arguments, lambda path: read_distillation_file(path, _OPTION_NAMES), KEYS, _DEFAULTS
+    )
     teacher, settings = _checked(arguments)
     task = _read_task(arguments, teacher, settings)
     data = _read(arguments, task)  # before the workers start, so that a bad file is reported once
@@ -152,12 +145,8 @@ def run(arguments: argparse.Namespace) -> None:
             teacher,
             arguments.out,
             train=data,
-            callbacks=[progress, *training_options.make_callbacks(arguments)],
-            tensorboard=arguments.tensorboard,
-            verbose=False,
-            strategy=strategy,
             card_facts=_describe_files(arguments, data, get_file_name) | described,
-            **training_options.get_backup_arguments(arguments),
+            **training_options.get_run_arguments(arguments, progress, strategy),
             **dataclasses.asdict(settings),
         )
     if is_chief(strategy):
@@ -182,26 +171,6 @@ def _print_result(arguments: argparse.Namespace, distilled: Distilled) -> None:
     )
     result = {"out": str(arguments.out), **collect_distillation_metrics(distilled), "warnings": list(data.warnings)}
     print_result(sentence, result, as_json=arguments.json)
-
-
-def apply_config(arguments: argparse.Namespace) -> None:
-    """Set every option that was not given to its value in the file of `--config`, or else to its default.
-
-    Raises:
-        InputError: the file cannot be read or has wrong keys or values.
-    """
-    finetuning_options.apply_settings_file(
-        arguments, lambda path: read_distillation_file(path, _OPTION_NAMES), KEYS, _DEFAULTS
-    )
-
-
-def make_settings(arguments: argparse.Namespace) -> Distillation:
-    """Return the settings of the run, after `apply_config`.
-
-    Raises:
-        InputError: a setting is out of range, or settings do not fit together.
-    """
-    return Distillation(**{name: getattr(arguments, name) for name in _FIELDS})
 
 
 def describe_settings(settings: Distillation, *, has_labels: bool) -> dict[str, object]:
@@ -239,7 +208,7 @@ def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, Distillation]:
         *(lambda path=path: check_exists(path, "a file of examples") for path in files),
         lambda: training_options.check_out(arguments, arguments.teacher, *inputs),
         lambda: training_options.check_tracking(arguments),
-        lambda: make_settings(arguments),
+        lambda: finetuning_options.make_settings(arguments, Distillation),
     )
     return teacher, settings
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count
 from bert_keras.cli.console import print_line, print_result, printable
+from bert_keras.cli.options.argument_checks import add_flag
 from bert_keras.errors import DoctorError, InputError
 
 if TYPE_CHECKING:
@@ -28,30 +29,18 @@ _FIX = "fix: "
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     parser.add_argument("path", type=pathlib.Path, metavar="PATH", nargs="?", help="folder or file to check")
-    parser.add_argument(
-        "--no-self-test",
-        action="store_true",
-        help="do not train a tiny model; TensorFlow is imported only if the system has a GPU",
-    )
+    add_flag(parser, "--no-self-test", "do not train a tiny model; TensorFlow is imported only if the system has a GPU")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    if arguments.path is not None:
-        from bert_keras.doctor.examination import find_check
-
-        if arguments.no_self_test:
-            raise InputError("--no-self-test is for the check without a PATH; leave one of them out")
-        find_check(arguments.path)
-    _start(arguments)
-
-
-def _start(arguments: argparse.Namespace) -> None:
     from bert_keras.doctor.examination import examine_environment, examine_path
     from bert_keras.doctor.findings import FAULT, NOTE, count_marks
 
     if arguments.path is None:
         sections = examine_environment(self_test=not arguments.no_self_test, progress=_print_progress)
+    elif arguments.no_self_test:
+        raise InputError("--no-self-test is for the check without a PATH; leave one of them out")
     else:
         sections = examine_path(arguments.path)
     num_faults, num_notes = count_marks(sections, FAULT), count_marks(sections, NOTE)

@@ -27,8 +27,8 @@ from bert_keras.cli.options.argument_checks import (
     read_model,
 )
 from bert_keras.errors import InputError
-from bert_keras.files import format_json, write_json
-from bert_keras.pipelines.readers.option_spelling import spell_flag
+from bert_keras.files import write_json
+from bert_keras.heads.known_heads import get_head
 from bert_keras.publishing import check_writable_file, publish_file
 
 if TYPE_CHECKING:
@@ -37,9 +37,7 @@ if TYPE_CHECKING:
     from bert_keras.tasks.base import Task
 
 
-_MODELS = ("BertMaskedLM", "BertPretrainer")
-_TEXT_ENDINGS = (".txt", ".text", ".md", "")
-_WORD_ENDINGS = (".conll", ".conllu", ".iob", ".bio")
+_TEXT_ENDINGS = (".text", ".md", "")  # in addition to .txt
 _RECORDS_OPTIONS = ("split", "seed")
 _TABLE_OPTIONS = ("format", "text_column", "columns", "delimiter")
 
@@ -68,25 +66,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    outs = [path for path in (arguments.out, arguments.plot) if path is not None]
     from bert_keras.pipelines.readers.bad_examples import BadExamples
     from bert_keras.tasks.examples.scoring_data import find_labelled_columns, read_scoring_data
     from bert_keras.tasks.task_loading import read_checkpoint_task
 
-    inputs = [arguments.checkpoint, arguments.file]
+    inputs, outs = [arguments.checkpoint, arguments.file], [path for path in (arguments.out, arguments.plot) if path]
     checkpoint, *_ = check_all(
         lambda: read_model(arguments.checkpoint),
         lambda: check_exists(arguments.file, "a file of labelled examples or texts, or a records folder"),
         *(lambda path=path: check_writable_file(path, overwrite=arguments.overwrite, inputs=inputs) for path in outs),
         lambda: _check_distinct(outs),
     )
-    if is_masked_lm(checkpoint):
-        return evaluate_masked_lm(arguments, checkpoint)
+    if get_head(checkpoint.model).fills_masks or checkpoint.generator is not None:  # a generator has the head, too
+        return _evaluate_masked_lm(arguments, checkpoint)
     lengths = task_options.get_given_options(arguments, "max_sequence_length", "window_overlap")
     task = task_options.select_prompt(arguments, read_checkpoint_task(checkpoint, **lengths))
     check_all(
         lambda: task_options.check_options_of_task(arguments, task.name, task.problem),
-        lambda: check_no_masked_lm_options(arguments),
+        lambda: _check_no_masked_lm_options(arguments),
         lambda: task_options.check_extension(arguments.file, task.name, arguments.format),
         *([lambda: task_options.check_can_plot(task)] if arguments.plot else []),
     )
@@ -105,29 +102,18 @@ def run(arguments: argparse.Namespace) -> None:
     _print_scores(arguments, task, answers, examples, bad.num_bad)
 
 
-def is_masked_lm(checkpoint: Checkpoint) -> bool:
-    """Return whether a checkpoint has a masked-LM head, or an ELECTRA generator, which has one."""
-    return checkpoint.model in _MODELS or checkpoint.generator is not None
-
-
-def check_no_masked_lm_options(arguments: argparse.Namespace) -> None:
+def _check_no_masked_lm_options(arguments: argparse.Namespace) -> None:
     """Raise `InputError` if an option for masked LMs was given."""
-    if given := [f"--{name}" for name in ("limit", *_RECORDS_OPTIONS) if getattr(arguments, name) is not None]:
-        raise InputError(f"{', '.join(given)} is for models with a masked-LM head: leave it out")
+    if given := task_options.get_given_options(arguments, "limit", *_RECORDS_OPTIONS):
+        raise InputError(f"{task_options.format_options(given)} is for models with a masked-LM head: leave it out")
 
 
-def evaluate_masked_lm(arguments: argparse.Namespace, checkpoint: Checkpoint) -> None:
-    """Evaluate a masked LM on a records folder or on texts, and print the scores.
-
-    Raises:
-        InputError: an option does not apply to this model or data, or the data cannot be used.
-    """
+def _evaluate_masked_lm(arguments: argparse.Namespace, checkpoint: Checkpoint) -> None:
+    """Evaluate a masked LM on a records folder or on texts, and print the scores."""
     is_records = arguments.file.is_dir()
     _check_options(arguments, is_records=is_records)
     scores = _score_records(arguments, checkpoint) if is_records else _score_texts(arguments, checkpoint)
-    if arguments.out:
-        with publish_file(arguments.out) as staging:
-            write_json(staging, scores)
+    _write_scores(arguments.out, scores)
     print_result(f"{arguments.file}: {_format_summary(scores)}", scores, as_json=arguments.json)
 
 
@@ -177,13 +163,14 @@ def _read_texts(arguments: argparse.Namespace, bad: BadExamples) -> Iterator[str
     """Yield the texts of a file: its non-blank lines, or the text column of a table."""
     from bert_keras.pipelines.corpus.text_lines import open_lines
     from bert_keras.pipelines.readers.file_formats import get_file_ending
+    from bert_keras.tasks.examples.file_options import guess_format
 
-    form, ending = arguments.format, get_file_ending(arguments.file)
-    if form in ("conll", "conllu") or (form is None and ending in _WORD_ENDINGS):
+    form = arguments.format or guess_format(arguments.file)
+    if form in ("conll", "conllu"):
         raise InputError(
             f"{arguments.file} contains words, not texts; expected .txt, .csv, .tsv, .jsonl or .json: see --format"
         )
-    if form == "txt" or (form is None and ending in _TEXT_ENDINGS):
+    if form == "txt" or (form is None and get_file_ending(arguments.file) in _TEXT_ENDINGS):
         with open_lines(arguments.file) as (_, lines):
             found = (line for line in lines if line.error is not None or line.text.strip())
             yield from (line.text.strip() for line in bad.keep_good(found))
@@ -194,10 +181,8 @@ def _read_texts(arguments: argparse.Namespace, bad: BadExamples) -> Iterator[str
 def _read_table_texts(arguments: argparse.Namespace, bad: BadExamples) -> Iterator[str]:
     from bert_keras.pipelines.readers.labelled_texts import read_text_examples
     from bert_keras.pipelines.readers.tables.column_names import guess_columns
-    from bert_keras.pipelines.readers.tables.tables import open_table
 
-    options = {"columns": arguments.columns, "format": arguments.format, "delimiter": arguments.delimiter}
-    with open_table(arguments.file, **options) as table:
+    with task_options.get_file_options(arguments).open_table(arguments.file) as table:
         guessed = guess_columns(table.columns, text=arguments.text_column, needs_label=False, place=table.place)
         columns = guess_columns(table.columns, text=guessed.text, needs_label=False, place=table.place)  # no pairs
         yield from (row.fields[0] for row in bad.keep_good(read_text_examples(table, columns)))
@@ -213,12 +198,11 @@ def _check_options(arguments: argparse.Namespace, *, is_records: bool) -> None:
     """Raise `InputError` that lists every given option that does not apply to this data."""
     used = ("limit", *(_RECORDS_OPTIONS if is_records else _TABLE_OPTIONS))
     others = [name for name in (*task_options.FILE_OPTIONS, *_RECORDS_OPTIONS, "prompt", "plot") if name not in used]
-    given = [name for name in others if getattr(arguments, name, None) is not None]
+    given = [*task_options.get_given_options(arguments, *others)]
     given += ["on_error"] if is_records and arguments.on_error == "skip" else []
     if given:
         data = "a folder of records" if is_records else "a file of texts"
-        options = ", ".join(map(spell_flag, given))
-        raise InputError(f"{options} is not for a masked LM on {data}: leave it out")
+        raise InputError(f"{task_options.format_options(given)} is not for a masked LM on {data}: leave it out")
 
 
 def _print_settings(arguments: argparse.Namespace, checkpoint: Checkpoint, **shown: str) -> None:
@@ -248,10 +232,13 @@ def _print_scores(
 ) -> None:
     """Print the scores, and write them and the confusion matrix to the given files."""
     scores = task.score(answers, examples)
-    if arguments.out:
-        _write(arguments.out, format_json(scores, indent=2).encode() + b"\n")
+    _write_scores(arguments.out, scores)
     if arguments.plot:
-        _plot(arguments.plot, task, answers, examples)
+        from bert_keras.metrics.confusion_figure import render_confusion_matrix
+
+        with publish_file(arguments.plot) as staging:
+            matrix = task.compute_confusion_matrix(answers, examples)
+            staging.write_bytes(render_confusion_matrix(matrix, task.labels))
     sentence = f"{arguments.file}: {task_options.format_scores(scores, task.main_score)} on {len(examples):,} examples"
     sentence += f"; {format_count(num_skipped, 'bad example')} skipped" if num_skipped else ""
     result = {"examples": len(examples), "skipped": num_skipped, **scores}
@@ -276,12 +263,7 @@ def _describe_settings(
     }
 
 
-def _plot(path: pathlib.Path, task: Task, answers: Sequence, examples: Sequence) -> None:
-    from bert_keras.metrics.confusion_figure import render_confusion_matrix
-
-    _write(path, render_confusion_matrix(task.compute_confusion_matrix(answers, examples), task.labels))
-
-
-def _write(path: pathlib.Path, content: bytes) -> None:
-    with publish_file(path) as staging:
-        staging.write_bytes(content)
+def _write_scores(out: pathlib.Path | None, scores: Mapping[str, float]) -> None:
+    if out is not None:
+        with publish_file(out) as staging:
+            write_json(staging, scores)

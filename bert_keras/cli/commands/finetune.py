@@ -30,12 +30,12 @@ from bert_keras.cli.options.finetuning_options import (
     leave_out_searched,
     make_search,
     make_space,
-    print_trials,
 )
 from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.figures import check_matplotlib
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
 from bert_keras.training.config.finetuning_settings import FineTuning
+from bert_keras.training.search.trials import format_trials
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -78,13 +78,9 @@ def run(arguments: argparse.Namespace) -> None:
             checkpoint,
             arguments.out,
             train=data,
-            callbacks=[progress, *training_options.make_callbacks(arguments)],
-            tensorboard=arguments.tensorboard,
-            verbose=False,
             search=make_search(arguments, progress),
-            strategy=strategy,
             card_facts=_describe_files(arguments, data, get_file_name) | described,
-            **training_options.get_backup_arguments(arguments),
+            **training_options.get_run_arguments(arguments, progress, strategy),
             **dataclasses.asdict(settings),
         )
     if not is_chief(strategy):
@@ -97,7 +93,8 @@ def _print_result(arguments: argparse.Namespace, tuned: FineTuned) -> None:
     from bert_keras.training.finetuned_folder import collect_metrics, describe_epoch
 
     data = tuned.data
-    print_trials(tuned)
+    if tuned.trials:
+        print_table(*format_trials(tuned.trials, data.task.main_score))
     print_table(["epoch", *tuned.epochs[0]], [[place, *epoch.values()] for place, epoch in enumerate(tuned.epochs, 1)])
     skipped = f"; {format_count(data.bad.num_bad, 'bad example')} skipped" if data.bad.num_bad else ""
     scores = task_options.format_scores(tuned.scores, tuned.task.main_score)

@@ -22,22 +22,15 @@ from bert_keras.cli.console import (
     print_settings,
     print_warnings,
 )
+from bert_keras.cli.options import text_options
 from bert_keras.cli.options.argument_checks import (
+    add_flag,
     add_option,
     add_overwrite,
     add_path,
     add_workers,
     check_all,
     positive_integer,
-)
-from bert_keras.cli.options.text_options import (
-    TOKENIZER_OPTIONS,
-    add_text_options,
-    add_tokenizer_options,
-    describe_text,
-    describe_tokenizer,
-    find_text,
-    get_given_tokenizer_settings,
 )
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_folder
@@ -58,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="vocabulary file from learn-vocab, which stores its settings next to it; or a model folder",
     )
     add_path(parser, "out", "output folder")
-    add_text_options(parser)
+    text_options.add_text_options(parser)
     add_option(
         parser,
         "--sentences",
@@ -66,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "lines: one sentence per line; split: running text, with one document per file or .jsonl record",
         "lines",
     )
-    add_tokenizer_options(parser)
+    text_options.add_tokenizer_options(parser)
     _add_sequence_options(parser)
     add_option(parser, "--duplicates", positive_integer, "number of times that examples are drawn from each text", 1)
     add_option(parser, "--held-out-rate", float, "fraction of documents that are held out", 0.01)
@@ -91,12 +84,8 @@ def _add_sequence_options(parser: argparse.ArgumentParser) -> None:
         "nsp",
     )
     add_option(parser, "--short-sequence-rate", float, "fraction of deliberately short pairs", 0.1)
-    parser.add_argument(
-        "--keep-documents-apart",
-        action="store_true",
-        help="with --objective none: a sequence never spans two documents",
-    )
-    parser.add_argument("--pack", action="store_true", help="pack several examples into one sequence where they fit")
+    add_flag(parser, "--keep-documents-apart", "with --objective none: a sequence never spans two documents")
+    add_flag(parser, "--pack", "pack several examples into one sequence where they fit")
     packed = "with --pack: maximum number of examples per sequence"
     add_option(parser, "--max-examples-per-sequence", positive_integer, packed, 8)
 
@@ -104,6 +93,8 @@ def _add_sequence_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     started = time.monotonic()
+    from bert_keras.pipelines.records.beam_records import split_beam_options
+
     settings, tokenizer, _, sources, beam_options = check_all(
         lambda: _make_settings(arguments),
         lambda: _read_tokenizer(arguments),
@@ -111,7 +102,7 @@ def run(arguments: argparse.Namespace) -> None:
             arguments.out, "make-records", overwrite=arguments.overwrite, inputs=[arguments.vocabulary]
         ),
         lambda: _find_text(arguments),
-        lambda: _split_beam_options(arguments),
+        lambda: None if arguments.beam is None else split_beam_options(arguments.beam),
     )
     print_settings("make-records", _describe_settings(arguments, settings, tokenizer, sources))
     warnings: list[str] = []
@@ -156,8 +147,8 @@ def _read_tokenizer(arguments: argparse.Namespace) -> TokenizerSpec:
     from bert_keras.pipelines.records import TokenizerSpec
     from bert_keras.pipelines.text.vocabulary_settings import read_vocabulary_and_settings
 
-    given = get_given_tokenizer_settings(arguments)
-    settings = read_vocabulary_and_settings(arguments.vocabulary, given, option_names=TOKENIZER_OPTIONS)
+    given = text_options.get_given_tokenizer_settings(arguments)
+    settings = read_vocabulary_and_settings(arguments.vocabulary, given, option_names=text_options.TOKENIZER_OPTIONS)
     return TokenizerSpec.from_arguments(settings, arguments.max_sequence_length)
 
 
@@ -166,15 +157,7 @@ def _find_text(arguments: argparse.Namespace) -> list[TextSource] | None:
         raise InputError(
             "--sentences split is for your own text, and the default text has one sentence per line: add --text"
         )
-    return find_text(arguments.text, out=arguments.out)
-
-
-def _split_beam_options(arguments: argparse.Namespace) -> list[str] | None:
-    if arguments.beam is None:
-        return None
-    from bert_keras.pipelines.records.beam_records import split_beam_options
-
-    return split_beam_options(arguments.beam)
+    return text_options.find_text(arguments.text, out=arguments.out)
 
 
 def _make(
@@ -228,11 +211,11 @@ def _describe_settings(
 ) -> dict[str, object]:
     """Return the resolved settings to print."""
     settings_to_print = {
-        "text": describe_text(arguments.text, sources),
+        "text": text_options.describe_text(arguments.text, sources),
         "sentences": arguments.sentences,
         "vocabulary": arguments.vocabulary,
         "out": arguments.out,
-        **describe_tokenizer(tokenizer.rules, tokenizer.additional_special_tokens),
+        **text_options.describe_tokenizer(tokenizer.rules, tokenizer.additional_special_tokens),
         **_get_option_values(settings),
         "workers": arguments.workers if arguments.beam is None else f"those of Beam: {arguments.beam}",
     }

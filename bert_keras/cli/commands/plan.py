@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from bert_keras.cli.console import format_table, print_result, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options.argument_checks import (
+    add_flag,
     add_option,
     add_overwrite,
     check_all,
@@ -32,7 +33,7 @@ if typing.TYPE_CHECKING:
     from bert_keras.analysis.cost_model.planning import Plan
 
 
-HEADS = tuple(head.plan_name for head in known_heads.HEADS if head.plan_name is not None)
+_HEADS = tuple(head.plan_name for head in known_heads.HEADS if head.plan_name is not None)
 
 _MEGABYTE, _GIGABYTE = 1e6, 1e9
 
@@ -42,33 +43,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model", metavar="MODEL", help="preset, BERT folder, hf://ORG/NAME, recipe, or TOML file of a recipe"
     )
-    add_option(parser, "--head", HEADS, "head of the model (default: the head of the folder, else the pooler)")
+    add_option(parser, "--head", _HEADS, "head of the model (default: the head of the folder, else the pooler)")
     add_option(parser, "--num-classes", positive_integer, "number of classes of a new head", 2)
     add_option(parser, "--length", positive_integer, "tokens per sequence (default 128, or that of the recipe)")
     add_option(parser, "--batch-size", positive_integer, "sequences per batch (default 1, or that of the recipe)")
     add_option(parser, "--num-masked", positive_integer, "masked positions per sequence (default: 15 %% of the tokens)")
-    add_option(
-        parser,
-        "--memory",
-        positive_number,
-        "memory limit of training (default: the memory of this machine)",
-        metavar="GB",
-    )
-    parser.add_argument("--quick", action="store_true", help="skip the memory and the time of training")
-    parser.add_argument("--steps", action="store_true", help="print every step of the forward pass with its shapes")
+    limit = "memory limit of training (default: the memory of this machine)"
+    add_option(parser, "--memory", positive_number, limit, metavar="GB")
+    add_flag(parser, "--quick", "skip the memory and the time of training")
+    add_flag(parser, "--steps", "print every step of the forward pass with its shapes")
     add_option(parser, "--pictures", pathlib.Path, "draw charts as PNG and SVG into this folder", metavar="OUT")
     add_overwrite(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    pictures = [
-        lambda: check_writable_folder(
-            arguments.pictures, "plan", overwrite=arguments.overwrite, inputs=[arguments.model]
-        ),
+    out, inputs = arguments.pictures, [arguments.model]
+    pictures = (
+        lambda: check_writable_folder(out, "plan", overwrite=arguments.overwrite, inputs=inputs),
         check_matplotlib,
-    ]
-    check_all(lambda: _check_model(arguments), *(pictures if arguments.pictures else []))
+    )
+    check_all(lambda: _check_model(arguments), *(pictures if out else ()))
     print_settings("plan", _describe_settings(arguments))
     load_tensorflow()
     from bert_keras.analysis.cost_model.planning import plan
@@ -85,10 +80,10 @@ def run(arguments: argparse.Namespace) -> None:
         memory_limit=None if arguments.memory is None else int(arguments.memory * _GIGABYTE),
         quick=arguments.quick,
     )
-    if arguments.pictures:
+    if out:
         from bert_keras.analysis.cost_model.plan_figures import save_plan_figures
 
-        save_plan_figures(planned, arguments.pictures, overwrite=arguments.overwrite)
+        save_plan_figures(planned, out, overwrite=arguments.overwrite)
     tables = format_tables(planned)
     if arguments.steps:
         tables.append(format_steps(planned))

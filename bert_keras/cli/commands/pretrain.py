@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from bert_keras.cli.console import print_result, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options.argument_checks import (
+    add_flag,
     add_option,
     add_path,
     check_all,
@@ -30,8 +31,7 @@ from bert_keras.cli.options.training_options import (
     check_tracking,
     format_backups,
     format_batch,
-    get_backup_arguments,
-    make_callbacks,
+    get_run_arguments,
     prepare_devices,
     run_in_workers,
 )
@@ -109,11 +109,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     groups = {table: parser.add_argument_group(table) for table in ("model", "budget", "batches", "optimizer")}
     for flag, key, kind, text in _FLAGS:
         add_option(groups.get(key.split(".")[0], parser), flag, kind, text, dest=key, **extras.get(kind, {}))
-    parser.add_argument(
-        "--no-xla",
-        action="store_true",
-        help="do not compile the training step: slower steps, but training starts immediately",
-    )
+    add_flag(parser, "--no-xla", "do not compile the training step: slower steps, but training starts immediately")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="any other setting, in TOML syntax; repeatable"
     )
@@ -147,11 +143,7 @@ def run(arguments: argparse.Namespace) -> None:
             arguments.records,
             arguments.out,
             settings=settings,
-            callbacks=[progress, *make_callbacks(arguments)],
-            tensorboard=arguments.tensorboard,
-            verbose=False,
-            strategy=strategy,
-            **get_backup_arguments(arguments),
+            **get_run_arguments(arguments, progress, strategy),
         )
     if not is_chief(strategy):
         return

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from bert_keras.checks import quote
 from bert_keras.cli.console import print_json, print_line, print_settings
 from bert_keras.cli.options.argument_checks import (
+    add_flag,
     add_option,
     check_all,
     check_exists,
@@ -60,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("models")
     engines = ("onnxruntime", "openvino", "tensorflow", "keras")
     add_option(group, "--engine", engines, "runtime; keras runs checkpoints (default: onnxruntime for an ONNX file)")
-    group.add_argument("--quantized", action="store_true", help="run the 8-bit ONNX file of each folder")
+    add_flag(group, "--quantized", "run the 8-bit ONNX file of each folder")
     add_option(
         group, "--threads", positive_integer, "threads per instance (default: 1, or all cores with one instance)"
     )
@@ -76,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 for all (default 127.0.0.1)")
     add_option(group, "--port", non_negative_integer, "port of HTTP; 0 for any free one", 8501)
     add_option(group, "--grpc-port", non_negative_integer, "port of gRPC; 0 for any free one", 8500)
-    group.add_argument("--no-grpc", action="store_true", help="HTTP only")
+    add_flag(group, "--no-grpc", "HTTP only")
     add_option(group, "--tls-cert", pathlib.Path, "certificate for TLS, PEM")
     add_option(group, "--tls-key", pathlib.Path, "key of the certificate, PEM")
     add_option(group, "--api-key-file", pathlib.Path, "file with the key that clients must send")
@@ -89,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(group, "--max-texts", positive_integer, "texts per request", 1024)
     add_option(group, "--max-payload", positive_integer, "bytes per request", 4_000_000)
     add_option(group, "--drain", non_negative_number, "seconds that running requests have after SIGTERM", 30.0)
-    parser.add_argument("--access-log", action="store_true", help="print a line per request")
+    add_flag(parser, "--access-log", "print a line per request")
     parser.add_argument("--otlp", metavar="URL", help="send traces to this OpenTelemetry collector (OTLP over HTTP)")
 
 
@@ -100,18 +101,14 @@ def run(arguments: argparse.Namespace) -> None:
             raise MissingExtraError("bert-keras serve", package, "serve")
     models, settings = check_all(lambda: _read_models(arguments), lambda: _read_settings(arguments))
     print_settings("serve", _describe(models, settings))
-    _start(models, settings, arguments)
-
-
-def _start(models: list[ModelSettings], settings: ServerSettings, arguments: argparse.Namespace) -> None:
-    """Serve until the server is stopped."""
     from bert_keras.serving.server import serve
 
     def report(ports: dict[str, int | None]) -> None:
         if arguments.json:
             print_json(format_json(ports))
         scheme = "http" if settings.tls_certificate is None else "https"
-        print_line(f"  ready: {scheme}://{settings.host}:{ports['http']}/" + _describe_grpc(settings, ports["grpc"]))
+        grpc = "" if ports["grpc"] is None else f", gRPC on {settings.host}:{ports['grpc']}"
+        print_line(f"  ready: {scheme}://{settings.host}:{ports['http']}/{grpc}")
 
     serve(models, settings, log=lambda line: print_line(f"  {line}"), on_ready=report)
     print_line("stopped")
@@ -128,10 +125,9 @@ def _read_models(arguments: argparse.Namespace) -> list[ModelSettings]:
 
     folders = {}
     if arguments.artifacts is not None:
-        named = (
-            parse_hub_name(arguments.artifacts).repository if is_hub_name(arguments.artifacts) else arguments.artifacts
-        )
-        folders[name_model(pathlib.Path(named))] = _find_folder(arguments.artifacts, arguments)
+        given = arguments.artifacts
+        named = parse_hub_name(given).repository if is_hub_name(given) else given
+        folders[name_model(pathlib.Path(named))] = _find_folder(given, arguments)
     for given in arguments.model:
         name, equals, folder = given.partition("=")
         if not equals or not _NAME.fullmatch(name) or not folder:
@@ -229,7 +225,3 @@ def _describe(models: list[ModelSettings], settings: ServerSettings) -> dict[str
         "limits": f"{settings.timeout:g} s, {settings.max_requests:,} requests at the same time, "
         f"{settings.max_texts:,} texts and {settings.max_payload:,} bytes per request",
     }
-
-
-def _describe_grpc(settings: ServerSettings, port: int | None) -> str:
-    return "" if port is None else f", gRPC on {settings.host}:{port}"

@@ -133,14 +133,24 @@ def add_option(
     else:
         metavar = {pathlib.Path: "FILE", str: "NAME"}.get(kind, "N")
         options = {"type": kind, "metavar": metavar, **options}
-    if default is not None:
-        text += f" (default {default:g})" if isinstance(default, float) else f" (default {default})"
-    parser.add_argument(flag, default=default, help=text, **options)
+    parser.add_argument(flag, default=default, help=text + format_default(default), **options)
+
+
+def format_default(value: object) -> str:
+    """Format the default of an option for its help; empty for None."""
+    if value is None:
+        return ""
+    return f" (default {value:g})" if isinstance(value, float) else f" (default {value})"
+
+
+def add_flag(parser: argparse.ArgumentParser, flag: str, text: str) -> None:
+    """Add an option without a value."""
+    parser.add_argument(flag, action="store_true", help=text)
 
 
 def add_overwrite(parser: argparse.ArgumentParser, text: str = "replace OUT if this command wrote it before") -> None:
     """Add `--overwrite`."""
-    parser.add_argument("--overwrite", action="store_true", help=text)
+    add_flag(parser, "--overwrite", text)
 
 
 def add_workers(parser: argparse.ArgumentParser, purpose: str, max_workers: int) -> None:
@@ -156,11 +166,8 @@ def add_workers(parser: argparse.ArgumentParser, purpose: str, max_workers: int)
 
 def add_thorough(parser: argparse.ArgumentParser) -> None:
     """Add `--thorough`, which selects the large set of probe inputs for parity checks."""
-    parser.add_argument(
-        "--thorough",
-        action="store_true",
-        help="compare each artifact on 200 sequences and 100 texts instead of 24 and 16: minutes instead of seconds",
-    )
+    text = "compare each artifact on 200 sequences and 100 texts instead of 24 and 16: minutes instead of seconds"
+    add_flag(parser, "--thorough", text)
 
 
 def add_model(parser: argparse.ArgumentParser, name: str, text: str) -> None:

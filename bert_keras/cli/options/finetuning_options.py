@@ -11,12 +11,12 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.console import print_table
 from bert_keras.cli.options import task_options, training_options
 from bert_keras.cli.options.argument_checks import (
     add_model,
     add_option,
     add_path,
+    format_default,
     non_negative_integer,
     positive_integer,
     positive_number,
@@ -35,13 +35,12 @@ from bert_keras.training.config.finetuning_settings import (
     FineTuning,
 )
 from bert_keras.training.config.tables import DTYPE_POLICIES
-from bert_keras.training.search.trials import check_search_installed, format_trials
+from bert_keras.training.search.trials import check_search_installed
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.tasks.examples.training_data import TrainingData
     from bert_keras.training.config.finetuning_settings import FineTuning
-    from bert_keras.training.finetuning import FineTuned
     from bert_keras.training.search.search_space import SearchSpace
     from bert_keras.training.search.searched_finetuning import Search
     from bert_keras.training.search.trials import TrialResult
@@ -52,22 +51,12 @@ if TYPE_CHECKING:
 FLAGS = (
     ("--epochs", "num_epochs", positive_integer, "number of training epochs"),
     ("--batch-size", "batch_size", positive_integer, "sequences per step (embed: pairs)"),
-    (
-        "--learning-rate",
-        "learning_rate",
-        positive_number,
-        "peak learning rate; 2e-5 to 5e-5 for base, 1e-3 for tiny",
-    ),
+    ("--learning-rate", "learning_rate", positive_number, "peak learning rate; 2e-5 to 5e-5 for base, 1e-3 for tiny"),
     ("--warmup-ratio", "warmup_ratio", float, "fraction of steps with a rising learning rate"),
     ("--weight-decay", "weight_decay", float, "weight decay of matrices and embedding tables"),
     ("--layer-decay", "layer_decay", float, "learning-rate factor from each block to the one below; 1: equal rates"),
     ("--head-rate-factor", "head_rate_factor", positive_number, "learning-rate factor of the head"),
-    (
-        "--freeze-blocks",
-        "frozen_blocks",
-        non_negative_integer,
-        "freeze the embeddings and N lower blocks",
-    ),
+    ("--freeze-blocks", "frozen_blocks", non_negative_integer, "freeze the embeddings and N lower blocks"),
     ("--lora-rank", "lora_rank", positive_integer, "train LoRA adapters of this rank and the head; the rest is frozen"),
     ("--lora-alpha", "lora_alpha", positive_integer, "the adapters are scaled by N / rank (default: twice the rank)"),
     ("--patience", "patience", non_negative_integer, "stop after this many epochs without improvement; 0: never"),
@@ -91,7 +80,7 @@ _TASK_FLAGS = (
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(FineTuning))
 _DEFAULTS = {
-    "task": "classify",
+    "task": task_options.TASK_NAMES[0],
     "on_error": "stop",
     **dataclasses.asdict(FineTuning()),
     "learning_rate": None,  # this and the next depend on --lora-rank
@@ -143,6 +132,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "head_rate_factor": f"1, or {LORA_HEAD_RATE_FACTOR:g} with --lora-rank",
     }
     add_settings(training, FLAGS, {**_DEFAULTS, **rates})
+    add_kept_epoch(training)
     add_option(
         training,
         "--search",
@@ -155,36 +145,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_settings(parser: argparse.ArgumentParser, flags: Sequence[tuple], defaults: Mapping[str, object]) -> None:
-    """Add the options for the settings of a training.
+    """Add options for settings, whose defaults only the help names.
 
     Args:
         parser: parser or argument group.
         flags: options as in `FLAGS`.
-        defaults: the default of each setting, for the help.
+        defaults: the default of each setting; None or missing if it has none.
     """
     for flag, field, kind, text in flags:
-        add_option(parser, flag, kind, text + format_default(defaults[field]), dest=field)
+        add_option(parser, flag, kind, text + format_default(defaults.get(field)), dest=field)
+
+
+def add_kept_epoch(parser: argparse.ArgumentParser) -> None:
+    """Add `--keep-last` and `--keep-best`."""
     kept = parser.add_mutually_exclusive_group()
-    kept.add_argument(
-        "--keep-last",
-        dest="keep_best",
-        action="store_const",
-        const=False,
-        help="write the last epoch instead of the best one",
-    )
-    kept.add_argument(
-        "--keep-best",
-        action="store_const",
-        const=True,
-        help="write the best epoch; the default unless --config differs",
-    )
-
-
-def format_default(value: object) -> str:
-    """Format the default of an option for its help."""
-    if value is None:
-        return ""
-    return f" (default {value:g})" if isinstance(value, float) else f" (default {value})"
+    for flag, value, text in (
+        ("--keep-last", False, "write the last epoch instead of the best one"),
+        ("--keep-best", True, "write the best epoch; the default unless --config differs"),
+    ):
+        kept.add_argument(flag, dest="keep_best", action="store_const", const=value, help=text)
 
 
 def apply_config(arguments: argparse.Namespace) -> None:
@@ -228,13 +207,13 @@ def apply_settings_file(
             setattr(arguments, name, values.get(name, defaults.get(name)))
 
 
-def make_settings(arguments: argparse.Namespace) -> FineTuning:
-    """Return the training settings, after `apply_config`.
+def make_settings(arguments: argparse.Namespace, kind: type[FineTuning] = FineTuning) -> FineTuning:
+    """Return the settings of a run, after its settings file was applied.
 
     Raises:
-        InputError: a setting is out of range.
+        InputError: a setting is out of range, or settings do not fit together.
     """
-    return FineTuning(**{name: getattr(arguments, name) for name in _FIELDS})
+    return kind(**{field.name: getattr(arguments, field.name) for field in dataclasses.fields(kind)})
 
 
 def check_search(arguments: argparse.Namespace) -> None:
@@ -313,9 +292,3 @@ def make_search(arguments: argparse.Namespace, progress: FitProgress) -> Search 
         progress.restart()
 
     return Search(arguments.search, arguments.given_settings, print_trial)
-
-
-def print_trials(tuned: FineTuned) -> None:
-    """Print the table of trials, if there was a search."""
-    if tuned.trials:
-        print_table(*format_trials(tuned.trials, tuned.task.main_score))

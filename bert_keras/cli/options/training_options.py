@@ -16,7 +16,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bert_keras.cli.console import print_line
-from bert_keras.cli.options.argument_checks import add_option, add_overwrite, non_negative_integer, positive_integer
+from bert_keras.cli.options.argument_checks import (
+    add_flag,
+    add_option,
+    add_overwrite,
+    non_negative_integer,
+    positive_integer,
+)
 from bert_keras.errors import InputError
 from bert_keras.extras import make_python_command
 from bert_keras.pipelines.readers.option_spelling import spell_flag
@@ -30,43 +36,27 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 
-_BACKUP_STEPS = 500
-
 _POLL_SECONDS = 0.2
 _GRACE_SECONDS = 20.0  # for the other workers to exit after one has failed
 
 
 def add_training_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for devices, workers and backups as a group of the help, and `--overwrite`."""
+    """Add the options for devices, workers, backups and tracking as groups of the help, and `--overwrite`."""
     group = parser.add_argument_group("devices and backups")
     strategies = "mirrored: all GPUs here; multi-worker: the machines in TF_CONFIG; tpu"
     add_option(group, "--strategy", STRATEGIES, strategies, "one-device")
     add_option(group, "--workers", positive_integer, "start N multi-worker processes on this machine")
-    add_option(
-        group,
-        "--backup-every",
-        non_negative_integer,
-        "save the training state next to OUT every N steps, for --resume; 0: only at SIGTERM",
-        _BACKUP_STEPS,
-    )
-    group.add_argument("--resume", action="store_true", help="resume from the latest backup, if there is one")
-    group.add_argument("--allow-changes", action="store_true", help="resume with different settings or data")
+    backups = "save the training state next to OUT every N steps, for --resume; 0: only at SIGTERM"
+    add_option(group, "--backup-every", non_negative_integer, backups, 500)
+    add_flag(group, "--resume", "resume from the latest backup, if there is one")
+    add_flag(group, "--allow-changes", "resume with different settings or data")
     group.add_argument(
         "--gradient-checkpointing",
         action=argparse.BooleanOptionalAction,
         help="recompute the activations of each block in the backward pass: less memory, a third more computation",
     )
-    group.add_argument(
-        "--deterministic",
-        action="store_true",
-        help="bit-identical results on every run, also on GPUs; disables XLA (docs/guide/training.md)",
-    )
-    add_tracking_options(parser)
-    add_overwrite(parser, "replace OUT if this command wrote it before; delete its backups unless --resume is given")
-
-
-def add_tracking_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--tensorboard` and `--callback`."""
+    bits = "bit-identical results on every run, also on GPUs; disables XLA (docs/guide/training.md)"
+    add_flag(group, "--deterministic", bits)
     group = parser.add_argument_group("tracking")
     text = "write scalars, settings and examples for TensorBoard to this folder"
     add_option(group, "--tensorboard", pathlib.Path, text, metavar="DIR")
@@ -78,6 +68,7 @@ def add_tracking_options(parser: argparse.ArgumentParser) -> None:
         help="Keras callback, a class or a function that returns one, such as mlflow.keras:MlflowCallback; modules of "
         "the current folder are found too; repeatable",
     )
+    add_overwrite(parser, "replace OUT if this command wrote it before; delete its backups unless --resume is given")
 
 
 def check_tracking(arguments: argparse.Namespace) -> None:
@@ -90,17 +81,6 @@ def check_tracking(arguments: argparse.Namespace) -> None:
         raise InputError(f"--tensorboard {arguments.tensorboard} is a file; expected a folder: choose another name")
     for text in arguments.callback:
         CallbackName.parse(text).check_installed()
-
-
-def make_callbacks(arguments: argparse.Namespace) -> list[keras.callbacks.Callback]:
-    """Create the callbacks of `--callback`.
-
-    Raises:
-        InputError: one cannot be imported or created.
-    """
-    from bert_keras.training.tracking.named_callbacks import make_callback
-
-    return [make_callback(CallbackName.parse(text)) for text in arguments.callback]
 
 
 def check_out(arguments: argparse.Namespace, *inputs: pathlib.Path) -> None:
@@ -134,9 +114,21 @@ def prepare_devices(arguments: argparse.Namespace) -> tf.distribute.Strategy:
     return make_strategy(arguments.strategy)
 
 
-def get_backup_arguments(arguments: argparse.Namespace) -> dict[str, object]:
-    """Return the arguments of `bk.pretrain` and `bk.finetune` about OUT and its backups."""
+def get_run_arguments(
+    arguments: argparse.Namespace, progress: keras.callbacks.Callback, strategy: tf.distribute.Strategy
+) -> dict[str, object]:
+    """Return the arguments of `bk.pretrain`, `bk.finetune` and `bk.distill` that all of them have.
+
+    Raises:
+        InputError: a callback cannot be imported or created.
+    """
+    from bert_keras.training.tracking.named_callbacks import make_callback
+
     return {
+        "callbacks": [progress, *(make_callback(CallbackName.parse(text)) for text in arguments.callback)],
+        "tensorboard": arguments.tensorboard,
+        "verbose": False,
+        "strategy": strategy,
         "overwrite": arguments.overwrite,
         "backup_every": arguments.backup_every,
         "resume": arguments.resume,
