@@ -198,9 +198,12 @@ def format_scores(reports: Mapping[str, Mapping]) -> list[str]:
         kept = f"{scores['kept']}, " if "kept" in scores else ""
         lines.append(f"{name}: {kept}{scores['score']} {scores['file']:.2f}, checkpoint {scores['checkpoint']:.2f}")
         for candidate in scores.get("tried", ()):
+            milliseconds = candidate.get("ms_per_example")
+            time = "" if milliseconds is None else f", {milliseconds:.2f} ms per example"
+            check = ", differs too much on random ids" if candidate.get("passed") is False else ""
             lines.append(
                 f"  tried {candidate['quantization']}, {candidate['bytes'] / 1e6:,.1f} MB: {candidate['score']:.2f}, "
-                f"{candidate['drop']:+.2f} points lost{_format_time(candidate)}{_format_check(candidate)}"
+                f"{candidate['drop']:+.2f} points lost{time}{check}"
             )
         mediapipe_score = scores.get("with_mediapipe_tokenizer", scores["file"])
         if mediapipe_score != scores["file"]:
@@ -223,7 +226,11 @@ def format_not_carried_over(reports: Mapping[str, Mapping]) -> list[str]:
 
 def format_tokenizer_differences(reports: Mapping[str, Mapping]) -> list[str]:
     """Format one line for each folder of artifacts whose tokenizer gives other ids without TensorFlow."""
-    found = {name.split("/")[0]: report["tokenizer_json"] for name, report in reports.items() if _differs(report)}
+    found = {
+        name.split("/")[0]: counts
+        for name, report in reports.items()
+        if (counts := report.get("tokenizer_json", {})).get("differ", 0) > 0
+    }
     return [
         f"{folder}: {counts['differ']} of {counts['texts']} probe texts get other ids in engines without TensorFlow"
         for folder, counts in found.items()
@@ -246,19 +253,6 @@ def format_trimmed_vocabulary(reports: Mapping[str, Mapping]) -> list[str]:
             f"; {trimmed['num_changed_examples']:,} of {trimmed['num_examples']:,} labelled examples have other tokens"
         )
     return [line]
-
-
-def _format_time(candidate: Mapping) -> str:
-    time = candidate.get("ms_per_example")
-    return "" if time is None else f", {time:.2f} ms per example"
-
-
-def _format_check(candidate: Mapping) -> str:
-    return ", differs too much on random ids" if candidate.get("passed") is False else ""
-
-
-def _differs(report: Mapping) -> bool:
-    return report.get("tokenizer_json", {}).get("differ", 0) > 0
 
 
 def _format_row(name: str, report: Mapping) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ _GROUPS = {
     "pooler": ("pooler",),
 }
 _HEADS = "heads"
+_GROUP_OF_COMPONENT = {name: group for group, names in _GROUPS.items() for name in names}
 _MEGABYTE, _MILLION, _BILLION = 1e6, 1e6, 1e9
 
 
@@ -162,7 +163,11 @@ def draw_parameters(models: Mapping[str, Sequence[Component]]) -> typing.Any:
     axes = figure.add_subplot()
     left = dict.fromkeys(models, 0.0)
     for group, color in zip((*_GROUPS, _HEADS), COLORS, strict=True):
-        widths = {name: _sum_group(components, group) / _MILLION for name, components in models.items()}
+        widths = {
+            name: sum(one.parameters for one in components if _GROUP_OF_COMPONENT.get(one.name, _HEADS) == group)
+            / _MILLION
+            for name, components in models.items()
+        }
         axes.barh(list(models), list(widths.values()), left=list(left.values()), color=color, label=group)
         left = {name: left[name] + widths[name] for name in models}
     for place, end in enumerate(left.values()):
@@ -216,8 +221,3 @@ def draw_training_memory(memories: Sequence[Memory]) -> typing.Any:
     axes.set_ylabel("MB")
     axes.set_title(f"training step, batch size {memories[0].batch_size}, {memories[0].dtype_policy}", fontsize=10)
     return figure
-
-
-def _sum_group(components: Sequence[Component], group: str) -> int:
-    groups = {name: group for group, names in _GROUPS.items() for name in names}
-    return sum(one.parameters for one in components if groups.get(one.name, _HEADS) == group)

@@ -120,11 +120,8 @@ class SizedGraph:
 
     def scale_shape(self, tensor: SizedTensor, shape: BatchShape) -> tuple[int, ...]:
         """Return the shape of a tensor for a batch of another shape."""
-        return tuple(self._scale(size, shape) for size in tensor.shape)
-
-    def _scale(self, number: int, shape: BatchShape) -> int:
-        constant, *exponents = self._factorize(number)
-        return constant * math.prod(map(pow, _get_variables(shape), exponents))
+        factors = map(self._factorize, tensor.shape)
+        return tuple(constant * math.prod(map(pow, _get_variables(shape), powers)) for constant, *powers in factors)
 
     def _factorize(self, number: int) -> tuple[int, ...]:
         """Split a size into its constant factor and the exponents of B, S, M and M + 1."""

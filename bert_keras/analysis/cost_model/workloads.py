@@ -149,7 +149,10 @@ def list_operations(graph: tf.Graph, *, with_side_effects: bool = False) -> list
 def _describe(operation: tf.Operation, is_backward: bool, layers: Mapping[str, str]) -> Operation:
     *scopes, _ = operation.name.split("/")
     scopes = [name if name in layers else re.sub(r"_\d+$", "", name) for name in scopes]
-    inputs, outputs = (tuple(map(_get_shape, tensors)) for tensors in (operation.inputs, operation.outputs))
+    inputs, outputs = (
+        tuple(tuple(tensor.shape) if tensor.shape.rank is not None else () for tensor in tensors)
+        for tensors in (operation.inputs, operation.outputs)
+    )
     return Operation(
         kind=operation.type,
         layers=tuple(layers[name] for name in scopes if name in layers),
@@ -176,10 +179,6 @@ def _count_flops(operation: tf.Operation, inputs: Sequence[Shape], outputs: Sequ
     if kind == "SparseSoftmaxCrossEntropyWithLogits":
         return 6 * math.prod(inputs[0])
     return _FLOPS_PER_OUTPUT.get(kind, 0) * math.prod(outputs[0])
-
-
-def _get_shape(tensor: tf.Tensor) -> Shape:
-    return tuple(tensor.shape) if tensor.shape.rank is not None else ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """The page of an inspection: sentences and tables are HTML, charts are drawn by the page's script from its data."""
 
 import base64
-import dataclasses
 import re
 import typing
 from collections.abc import Iterator, Sequence
@@ -154,13 +153,12 @@ def _render_charts(name: str, title: str, sentences: str) -> str:
 
 def _render_heads(heads: Sequence[HeadSummary]) -> str:
     columns = "".join(f"<th>{HEADINGS.get(name, name)}</th>" for name in _DIGITS)
-    header = f'<th>layer</th><th>head</th><th class="word">kind</th>{columns}'
-    return render_table(header, "".join(map(_render_head, heads)), "Attention heads", "head-table")
-
-
-def _render_head(head: HeadSummary) -> str:
-    numbers = "".join(f"<td>{getattr(head, name):.{digits}f}</td>" for name, digits in _DIGITS.items())
-    return f'<tr><td>{head.layer}</td><td>{head.head}</td><td class="word">{escape(head.kind)}</td>{numbers}</tr>'
+    header, rows = f'<th>layer</th><th>head</th><th class="word">kind</th>{columns}', ""
+    for head in heads:
+        numbers = "".join(f"<td>{getattr(head, name):.{digits}f}</td>" for name, digits in _DIGITS.items())
+        place = f'<td>{head.layer}</td><td>{head.head}</td><td class="word">{escape(head.kind)}</td>'
+        rows += f"<tr>{place}{numbers}</tr>"
+    return render_table(header, rows, "Attention heads", "head-table")
 
 
 def _render_figure(section: FigureSection) -> str:
@@ -265,7 +263,10 @@ def make_page_data(inspection: "Inspection") -> dict:
         "length": len(inspection.tokens),
         "tokens": list(inspection.tokens),
         "segments": inspection.forward_pass.sequence.segment_ids.tolist(),
-        "heads": [_round_floats(dataclasses.asdict(head)) for head in inspection.heads],
+        "heads": [
+            {name: round(value, 4) if isinstance(value, float) else value for name, value in vars(head).items()}
+            for head in inspection.heads
+        ],
         "attention": {
             "shown": num_shown,
             "maps": encode_probabilities(inspection.attention[:, :, :num_shown, :num_shown]),
@@ -305,10 +306,6 @@ def encode_cosines(cosines: np.ndarray) -> str:
 
 def _encode(values: np.ndarray) -> str:
     return base64.b64encode(values.tobytes()).decode()
-
-
-def _round_floats(values: dict) -> dict:
-    return {name: round(value, 4) if isinstance(value, float) else value for name, value in values.items()}
 
 
 def _to_list(values: np.ndarray, digits: int = 4) -> list:

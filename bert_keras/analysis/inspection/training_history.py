@@ -161,15 +161,14 @@ def _make_charts(lines: Sequence[dict], over: str) -> tuple[Chart, ...]:
     charts = []
     for quantity in sorted(quantities, key=lambda name: (name == "learning_rate", "loss" not in name, name)):
         sides = {"training": quantity, "held out": HELD_OUT + quantity}
-        curves = tuple(_make_curve(side, name, lines, over) for side, name in sides.items() if name in names)
-        charts.append(Chart(quantity.replace("_", " "), over, curves))
+        curves = []
+        for side, name in sides.items():
+            # a resumed run repeats steps; the last counts
+            if points := {line[over]: line[name] for line in lines if name in line}:
+                x = tuple(sorted(points))
+                curves.append(Curve(side, x, tuple(float(points[at]) if _is_finite(points[at]) else None for at in x)))
+        charts.append(Chart(quantity.replace("_", " "), over, tuple(curves)))
     return tuple(charts)
-
-
-def _make_curve(side: str, name: str, lines: Sequence[dict], over: str) -> Curve:
-    points = {line[over]: line[name] for line in lines if name in line}  # a resumed run repeats steps; the last counts
-    x = tuple(sorted(points))
-    return Curve(side, x, tuple(float(points[place]) if _is_finite(points[place]) else None for place in x))
 
 
 def _is_finite(value: float | None) -> bool:

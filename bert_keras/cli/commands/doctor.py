@@ -34,13 +34,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
+    if arguments.path is not None and arguments.no_self_test:
+        raise InputError("--no-self-test is for the check without a PATH; leave one of them out")
+    _start(arguments)
+
+
+def _start(arguments: argparse.Namespace) -> None:
     from bert_keras.doctor.examination import examine_environment, examine_path
     from bert_keras.doctor.findings import FAULT, NOTE, count_marks
 
     if arguments.path is None:
         sections = examine_environment(self_test=not arguments.no_self_test, progress=_print_progress)
-    elif arguments.no_self_test:
-        raise InputError("--no-self-test is for the check without a PATH; leave one of them out")
     else:
         sections = examine_path(arguments.path)
     num_faults, num_notes = count_marks(sections, FAULT), count_marks(sections, NOTE)

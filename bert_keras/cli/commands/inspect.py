@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
         lambda: _check_texts(arguments),
         *([] if arguments.no_pictures else [check_matplotlib]),
     )
-    (_show_training if arguments.training else _inspect_text)(arguments)
+    (_training if arguments.training else _inspect_text)(arguments)
 
 
 def _check_model(arguments: argparse.Namespace) -> None:
@@ -95,7 +95,7 @@ def _inspect_text(arguments: argparse.Namespace) -> None:
     _print_result(arguments, files, contents, inspection.to_dict())
 
 
-def _show_training(arguments: argparse.Namespace) -> None:
+def _training(arguments: argparse.Namespace) -> None:
     from bert_keras.analysis.inspection.training_history import read_training_history, save_training_history
 
     history = read_training_history(arguments.model)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import multiprocessing
 import os
 import pathlib
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count
@@ -130,17 +128,9 @@ def run(arguments: argparse.Namespace) -> None:
 def _make_settings(arguments: argparse.Namespace) -> RecordSettings:
     from bert_keras.pipelines.records import RecordSettings
 
-    return RecordSettings(
-        max_sequence_length=arguments.max_sequence_length,
-        sentence_objective=arguments.objective,
-        short_sequence_rate=arguments.short_sequence_rate,
-        keep_documents_apart=arguments.keep_documents_apart,
-        packed=arguments.pack,
-        max_examples_per_sequence=arguments.max_examples_per_sequence,
-        duplicates=arguments.duplicates,
-        held_out_rate=arguments.held_out_rate,
-        seed=arguments.seed,
-    )
+    names = ("max_sequence_length", "short_sequence_rate", "keep_documents_apart", "max_examples_per_sequence")
+    same = {name: getattr(arguments, name) for name in (*names, "duplicates", "held_out_rate", "seed")}
+    return RecordSettings(sentence_objective=arguments.objective, packed=arguments.pack, **same)
 
 
 def _read_tokenizer(arguments: argparse.Namespace) -> TokenizerSpec:
@@ -181,22 +171,14 @@ def _make(
         rate = num_text_bytes / 1e6 / max(time.monotonic() - started, 1e-9)
         bar.update(-(-num_bytes // 1000), total_bytes and -(-total_bytes // 1000), f"{rate:,.1f} MB/s of text")
 
-    with ProgressBar("making records", "kB") as bar, _report_resumable_blocks(arguments.out):
-        manifest = make_records(
-            tokenizer, arguments.out, sources, num_workers=arguments.workers, progress=show_progress, **options
-        )
-    return manifest, had_workers
-
-
-@contextlib.contextmanager
-def _report_resumable_blocks(out: pathlib.Path) -> Iterator[None]:
-    """Print after Ctrl-C that the command can be resumed."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if blocks := _format_resumable_blocks(out):
-            print_line(f"  {blocks}: run the same command again to resume")
-        raise
+    options |= {"num_workers": arguments.workers, "progress": show_progress}
+    with ProgressBar("making records", "kB") as bar:
+        try:
+            return make_records(tokenizer, arguments.out, sources, **options), had_workers
+        except KeyboardInterrupt:
+            if blocks := _format_resumable_blocks(arguments.out):
+                print_line(f"  {blocks}: run the same command again to resume")
+            raise
 
 
 def _format_resumable_blocks(out: pathlib.Path) -> str | None:

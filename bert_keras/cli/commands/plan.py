@@ -33,7 +33,7 @@ if typing.TYPE_CHECKING:
     from bert_keras.analysis.cost_model.planning import Plan
 
 
-_HEADS = tuple(head.plan_name for head in known_heads.HEADS if head.plan_name is not None)
+HEADS = tuple(head.plan_name for head in known_heads.HEADS if head.plan_name is not None)
 
 _MEGABYTE, _GIGABYTE = 1e6, 1e9
 
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model", metavar="MODEL", help="preset, BERT folder, hf://ORG/NAME, recipe, or TOML file of a recipe"
     )
-    add_option(parser, "--head", _HEADS, "head of the model (default: the head of the folder, else the pooler)")
+    add_option(parser, "--head", HEADS, "head of the model (default: the head of the folder, else the pooler)")
     add_option(parser, "--num-classes", positive_integer, "number of classes of a new head", 2)
     add_option(parser, "--length", positive_integer, "tokens per sequence (default 128, or that of the recipe)")
     add_option(parser, "--batch-size", positive_integer, "sequences per batch (default 1, or that of the recipe)")

@@ -102,10 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="preset settings: bert, roberta, electra-small, 24h, cramming or fast (docs/guide/pretraining.md)",
     )
     add_option(parser, "--config", pathlib.Path, "TOML file with settings")
-    extras = {
-        str: {"metavar": "MODEL"},
-        MASK_UNITS: {"type": lambda unit: OLD_VALUES.get(("mask_unit", unit), unit)},
-    }
+    extras = {str: {"metavar": "MODEL"}, MASK_UNITS: {"type": lambda unit: OLD_VALUES.get(("mask_unit", unit), unit)}}
     groups = {table: parser.add_argument_group(table) for table in ("model", "budget", "batches", "optimizer")}
     for flag, key, kind, text in _FLAGS:
         add_option(groups.get(key.split(".")[0], parser), flag, kind, text, dest=key, **extras.get(kind, {}))
@@ -180,11 +177,7 @@ def resolve_settings(arguments: argparse.Namespace) -> tuple[Pretraining, list[d
 
 
 def _read_start(settings: Pretraining, arguments: argparse.Namespace) -> Start | None:
-    """Read the checkpoint to continue from, and check that it is compatible with the settings and the records.
-
-    Raises:
-        InputError: the checkpoint cannot be read, or cannot be trained on these records with these settings.
-    """
+    """Read the checkpoint to continue from, and check that it is compatible with the settings and the records."""
     if settings.model.start_from is None:
         return None
     from bert_keras.training.continued_pretraining import check_start_tokenizer, resolve_start
@@ -193,9 +186,8 @@ def _read_start(settings: Pretraining, arguments: argparse.Namespace) -> Start |
     if isinstance(folder, pathlib.Path):
         check_exists(folder, "a checkpoint folder")
         check_out(arguments, folder)  # `--config` may name it as well
-    check_start_tokenizer(
-        settings.model.start_from, arguments.records
-    )  # before TensorFlow is loaded, which some formats need
+    # before TensorFlow is loaded, which some formats need
+    check_start_tokenizer(settings.model.start_from, arguments.records)
     return resolve_start(settings, read_model(folder))
 
 

@@ -101,6 +101,11 @@ def run(arguments: argparse.Namespace) -> None:
             raise MissingExtraError("bert-keras serve", package, "serve")
     models, settings = check_all(lambda: _read_models(arguments), lambda: _read_settings(arguments))
     print_settings("serve", _describe(models, settings))
+    _start(models, settings, arguments)
+
+
+def _start(models: list[ModelSettings], settings: ServerSettings, arguments: argparse.Namespace) -> None:
+    """Serve until the server is stopped."""
     from bert_keras.serving.server import serve
 
     def report(ports: dict[str, int | None]) -> None:
@@ -115,11 +120,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _read_models(arguments: argparse.Namespace) -> list[ModelSettings]:
-    """Return the models of the command line.
-
-    Raises:
-        InputError: no model is given, two have the same name, a folder does not exist, or a label is not of a model.
-    """
+    """Return the models of the command line."""
     from bert_keras.serving.models.model_folders import check_model, name_model
     from bert_keras.serving.models.repository import ModelSettings
 
@@ -140,19 +141,9 @@ def _read_models(arguments: argparse.Namespace) -> list[ModelSettings]:
     for folder in folders.values():
         check_model(folder, arguments.engine, quantized=arguments.quantized)
     labels = _read_labels(arguments.label, list(folders))
-    return [
-        ModelSettings(
-            name,
-            folder,
-            engine=arguments.engine,
-            quantized=arguments.quantized,
-            threads=arguments.threads,
-            instances=arguments.instances,
-            num_versions=arguments.versions,
-            labels=labels[name],
-        )
-        for name, folder in folders.items()
-    ]
+    same = {name: getattr(arguments, name) for name in ("engine", "quantized", "threads", "instances")}
+    same["num_versions"] = arguments.versions
+    return [ModelSettings(name, folder, labels=labels[name], **same) for name, folder in folders.items()]
 
 
 def _find_folder(given: pathlib.Path | str, arguments: argparse.Namespace) -> pathlib.Path:
