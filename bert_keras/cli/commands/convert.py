@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from bert_keras.cli.console import print_result, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
-from bert_keras.cli.options.argument_checks import add_overwrite, check_all, parse_model_path, read_any_model
+from bert_keras.cli.options.argument_checks import (
+    add_model,
+    add_option,
+    add_overwrite,
+    add_path,
+    check_all,
+    parse_model_path,
+    read_any_model,
+)
 from bert_keras.publishing import check_writable_folder
 
 if TYPE_CHECKING:
@@ -17,25 +25,12 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "source",
-        type=parse_model_path,
-        metavar="IN",
-        help="Hugging Face, Google TF1, KerasHub or bert-keras folder; or hf://ORG/NAME[@REVISION]",
-    )
-    parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="output folder")
-    parser.add_argument(
-        "--to",
-        choices=["huggingface", "keras_hub"],
-        default="huggingface",
-        help="output format; huggingface is also the format of bert-keras (default %(default)s)",
-    )
-    parser.add_argument(
-        "--adapter",
-        type=parse_model_path,
-        metavar="FOLDER",
-        help="merge this LoRA adapter of PEFT (adapter_config.json, adapter_model.safetensors) into the weights",
-    )
+    add_model(parser, "source", "Hugging Face, Google TF1, KerasHub or bert-keras folder", metavar="IN")
+    add_path(parser, "out", "output folder")
+    text = "output format; huggingface is also the format of bert-keras"
+    add_option(parser, "--to", ("huggingface", "keras_hub"), text, "huggingface")
+    text = "merge this LoRA adapter of PEFT (adapter_config.json, adapter_model.safetensors) into the weights"
+    add_option(parser, "--adapter", parse_model_path, text, metavar="FOLDER")
     add_overwrite(parser)
 
 

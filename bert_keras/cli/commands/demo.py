@@ -11,7 +11,7 @@ import textwrap
 import time
 
 from bert_keras.cli.console import print_line, print_result
-from bert_keras.cli.options.argument_checks import add_flag, add_overwrite
+from bert_keras.cli.options.argument_checks import add_flag, add_overwrite, add_path
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_folder
 
@@ -21,14 +21,7 @@ _NUM_QUESTIONS = 4
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "out",
-        type=pathlib.Path,
-        metavar="OUT",
-        nargs="?",
-        default=pathlib.Path("demo"),
-        help="output folder (default demo)",
-    )
+    add_path(parser, "out", "output folder (default demo)", nargs="?", default=pathlib.Path("demo"))
     add_flag(parser, "--quick", "train for a few steps only, to check that everything runs")
     add_overwrite(parser)
 

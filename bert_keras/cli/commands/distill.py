@@ -28,6 +28,7 @@ from bert_keras.cli.console import print_result, print_settings, print_table, pr
 from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options import finetuning_options, task_options, training_options
 from bert_keras.cli.options.argument_checks import (
+    add_flag,
     add_model,
     add_option,
     add_path,
@@ -92,21 +93,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--train", pathlib.Path, "file with labelled examples; may be left out with --unlabelled")
     add_option(parser, "--unlabelled", pathlib.Path, "file with examples without labels, as for predict")
     add_option(parser, "--dev", pathlib.Path, "file with held-out examples (default: a fraction of --train)")
-    add_option(
-        parser,
-        "--dev-share",
-        positive_number,
-        f"without --dev: fraction that is held out, stratified by class (default {DEV_SHARE:g})",
-    )
+    text = f"without --dev: fraction that is held out, stratified by class (default {DEV_SHARE:g})"
+    add_option(parser, "--dev-share", positive_number, text)
     task_options.add_length_options(parser, length="that of the teacher", overlap="that of the teacher")
     task_options.add_on_error(parser)
     parser.set_defaults(on_error=None)
     finetuning_options.add_settings(parser.add_argument_group("student"), _STUDENT, _DEFAULTS)
-    parser.add_argument(
-        "--trim-vocabulary",
-        action=argparse.BooleanOptionalAction,
-        help="keep only the tokens that the training texts use, and single characters of ASCII",
-    )
+    text = "keep only the tokens that the training texts use, and single characters of ASCII"
+    add_flag(parser, "--trim-vocabulary", text, has_negative=True)
     finetuning_options.add_settings(parser.add_argument_group("losses"), _LOSSES, _DEFAULTS)
     flags = [row for row in finetuning_options.FLAGS if not row[1].startswith("lora_")]
     training = parser.add_argument_group("training")

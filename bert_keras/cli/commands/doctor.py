@@ -6,7 +6,6 @@ file; it is checked instead of the installation.
 """
 
 import argparse
-import pathlib
 import shutil
 import sys
 import textwrap
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count
 from bert_keras.cli.console import print_line, print_result, printable
-from bert_keras.cli.options.argument_checks import add_flag
+from bert_keras.cli.options.argument_checks import add_flag, add_path
 from bert_keras.errors import DoctorError, InputError
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ _FIX = "fix: "
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("path", type=pathlib.Path, metavar="PATH", nargs="?", help="folder or file to check")
+    add_path(parser, "path", "folder or file to check", nargs="?")
     add_flag(parser, "--no-self-test", "do not train a tiny model; TensorFlow is imported only if the system has a GPU")
 
 
@@ -97,5 +96,4 @@ def _wrap(head: str, text: str, indent: int, width: int | None) -> list[str]:
         subsequent_indent=" " * indent,
         break_long_words=False,
         break_on_hyphens=False,
-        drop_whitespace=True,
     ) or [head.rstrip()]

@@ -26,6 +26,7 @@ from bert_keras.cli.console import (
 from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options import task_options
 from bert_keras.cli.options.argument_checks import (
+    add_flag,
     add_model,
     add_option,
     add_overwrite,
@@ -64,12 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     serving = "oldest version of TensorFlow Serving that must load the SavedModel (default 2.13)"
     add_option(parser, "--min-serving", str, serving, metavar="VERSION")
     add_option(parser, "--model-name", str, "name of the served model (default: the name of the checkpoint folder)")
-    parser.add_argument(
-        "--pairs",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="whether the SavedModel takes pairs of texts (default: as in training)",
-    )
+    pairs = "whether the SavedModel takes pairs of texts (default: as in training)"
+    add_flag(parser, "--pairs", pairs, has_negative=True)
     add_option(
         parser,
         "--trim-vocabulary",

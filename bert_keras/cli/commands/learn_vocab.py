@@ -52,13 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "become [UNK] (default: 1,000, or as many as cover 99.95%% of the text, as far as --size permits)",
     )
     add_option(parser, "--unused", non_negative_integer, "number of reserved tokens [unused0], [unused1], ...", 0)
-    add_option(
-        parser,
-        "--max-words",
-        positive_integer,
-        "maximum number of distinct words in memory, 0.9 GB per million; the rarest words beyond it are discarded",
-        1_000_000,
-    )
+    text = "maximum number of distinct words in memory, 0.9 GB per million; the rarest words beyond it are discarded"
+    add_option(parser, "--max-words", positive_integer, text, 1_000_000)
     add_workers(parser, "processes that count words", _MAX_WORKERS)
     add_overwrite(parser)
 

@@ -42,32 +42,20 @@ _MAX_WORKERS = 6  # one process reads the text for all of them
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "vocabulary",
-        type=pathlib.Path,
-        metavar="VOCAB",
-        help="vocabulary file from learn-vocab, which stores its settings next to it; or a model folder",
-    )
+    text = "vocabulary file from learn-vocab, which stores its settings next to it; or a model folder"
+    add_path(parser, "vocabulary", text, metavar="VOCAB")
     add_path(parser, "out", "output folder")
     text_options.add_text_options(parser)
-    add_option(
-        parser,
-        "--sentences",
-        ("lines", "split"),
-        "lines: one sentence per line; split: running text, with one document per file or .jsonl record",
-        "lines",
-    )
+    text = "lines: one sentence per line; split: running text, with one document per file or .jsonl record"
+    add_option(parser, "--sentences", ("lines", "split"), text, "lines")
     text_options.add_tokenizer_options(parser)
     _add_sequence_options(parser)
     add_option(parser, "--duplicates", positive_integer, "number of times that examples are drawn from each text", 1)
     add_option(parser, "--held-out-rate", float, "fraction of documents that are held out", 0.01)
     add_option(parser, "--seed", int, "random seed", 0)
     add_workers(parser, "processes", _MAX_WORKERS)
-    parser.add_argument(
-        "--beam",
-        metavar="OPTIONS",
-        help="run as an Apache Beam pipeline with these options, as one string: --beam='--runner=FlinkRunner ...'",
-    )
+    text = "run as an Apache Beam pipeline with these options, as one string: --beam='--runner=FlinkRunner ...'"
+    add_option(parser, "--beam", str, text, metavar="OPTIONS")
     add_overwrite(parser)
 
 

@@ -79,12 +79,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_engine_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("artifacts")
-    add_option(
-        group,
-        "--engine",
-        ("onnxruntime", "openvino", "tensorflow"),
-        "runtime of the artifact; tensorflow runs a SavedModel (default: onnxruntime if there is an ONNX file)",
-    )
+    text = "runtime of the artifact; tensorflow runs a SavedModel (default: onnxruntime if there is an ONNX file)"
+    add_option(group, "--engine", ("onnxruntime", "openvino", "tensorflow"), text)
     add_option(group, "--threads", positive_integer, "threads per instance (default: all cores)")
     add_option(
         group,

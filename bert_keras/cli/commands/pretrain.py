@@ -17,6 +17,7 @@ from bert_keras.cli.options.argument_checks import (
     add_flag,
     add_option,
     add_path,
+    add_repeatable,
     check_all,
     check_exists,
     non_negative_integer,
@@ -89,13 +90,7 @@ _FLAGS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "records",
-        type=pathlib.Path,
-        nargs="+",
-        metavar="RECORDS",
-        help="records folders from make-records, one per sequence length",
-    )
+    add_path(parser, "records", "records folders from make-records, one per sequence length", nargs="+")
     add_path(parser, "out", "output checkpoint folder")
     parser.add_argument(
         "--recipe",
@@ -107,9 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for flag, key, kind, text in _FLAGS:
         add_option(groups.get(key.split(".")[0], parser), flag, kind, text, dest=key, **extras.get(kind, {}))
     add_flag(parser, "--no-xla", "do not compile the training step: slower steps, but training starts immediately")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="any other setting, in TOML syntax; repeatable"
-    )
+    add_repeatable(parser, "--set", "KEY=VALUE", "any other setting, in TOML syntax")
     add_training_options(parser)
 
 

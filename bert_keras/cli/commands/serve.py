@@ -21,12 +21,13 @@ from bert_keras.checks import quote
 from bert_keras.cli.console import print_json, print_line, print_settings
 from bert_keras.cli.options.argument_checks import (
     add_flag,
+    add_model,
     add_option,
+    add_repeatable,
     check_all,
     check_exists,
     non_negative_integer,
     non_negative_number,
-    parse_model_path,
     positive_integer,
     positive_number,
 )
@@ -48,16 +49,8 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "artifacts",
-        nargs="?",
-        type=parse_model_path,
-        metavar="ARTIFACTS",
-        help="folder of the model; or hf://ORG/NAME[@REVISION]",
-    )
-    parser.add_argument(
-        "--model", action="append", default=[], metavar="NAME=FOLDER", help="a model and its name in URLs; repeatable"
-    )
+    add_model(parser, "artifacts", "folder of the model", nargs="?")
+    add_repeatable(parser, "--model", "NAME=FOLDER", "a model and its name in URLs")
     group = parser.add_argument_group("models")
     engines = ("onnxruntime", "openvino", "tensorflow", "keras")
     add_option(group, "--engine", engines, "runtime; keras runs checkpoints (default: onnxruntime for an ONNX file)")
@@ -69,9 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         group, "--instances", positive_integer, "batches at the same time (default: one per core; TensorFlow: 1)"
     )
     add_option(group, "--versions", positive_integer, "number of newest versions to serve", 1)
-    group.add_argument(
-        "--label", action="append", default=[], metavar="[NAME/]LABEL=N", help="label of version N; repeatable"
-    )
+    add_repeatable(group, "--label", "[NAME/]LABEL=N", "label of version N")
     add_option(group, "--poll", positive_number, "seconds between two looks for new versions", 1.0)
     group = parser.add_argument_group("network")
     group.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 for all (default 127.0.0.1)")
@@ -81,9 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(group, "--tls-cert", pathlib.Path, "certificate for TLS, PEM")
     add_option(group, "--tls-key", pathlib.Path, "key of the certificate, PEM")
     add_option(group, "--api-key-file", pathlib.Path, "file with the key that clients must send")
-    group.add_argument(
-        "--cors", action="append", default=[], metavar="ORIGIN", help="web page that may call; * for all; repeatable"
-    )
+    add_repeatable(group, "--cors", "ORIGIN", "web page that may call; * for all")
     group = parser.add_argument_group("limits")
     add_option(group, "--timeout", positive_number, "seconds that a request may take", 30.0)
     add_option(group, "--max-requests", positive_integer, "requests at the same time; more get status 429", 512)

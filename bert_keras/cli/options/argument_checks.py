@@ -105,9 +105,9 @@ def _parse_number(text: str, is_valid: Callable[[float], bool], expected: str) -
     raise argparse.ArgumentTypeError(f"{quote(text)} is not {expected}")
 
 
-def add_path(parser: argparse.ArgumentParser, name: str, text: str) -> None:
-    """Add a positional argument for the path of a file or folder, with its help."""
-    parser.add_argument(name, type=pathlib.Path, metavar=name.upper(), help=text)
+def add_path(parser: argparse.ArgumentParser, name: str, text: str, **options: object) -> None:
+    """Add a positional argument for the path of a file or folder, with its help and other arguments of argparse."""
+    parser.add_argument(name, help=text, **{"type": pathlib.Path, "metavar": name.upper(), **options})
 
 
 def add_option(
@@ -143,9 +143,14 @@ def format_default(value: object) -> str:
     return f" (default {value:g})" if isinstance(value, float) else f" (default {value})"
 
 
-def add_flag(parser: argparse.ArgumentParser, flag: str, text: str) -> None:
-    """Add an option without a value."""
-    parser.add_argument(flag, action="store_true", help=text)
+def add_flag(parser: argparse.ArgumentParser, flag: str, text: str, *, has_negative: bool = False) -> None:
+    """Add an option without a value; with `has_negative` also its `--no-` form, and None if neither is given."""
+    parser.add_argument(flag, action=argparse.BooleanOptionalAction if has_negative else "store_true", help=text)
+
+
+def add_repeatable(parser: argparse.ArgumentParser, flag: str, metavar: str, text: str) -> None:
+    """Add an option that can be given several times; its value is a list."""
+    parser.add_argument(flag, action="append", default=[], metavar=metavar, help=f"{text}; repeatable")
 
 
 def add_overwrite(parser: argparse.ArgumentParser, text: str = "replace OUT if this command wrote it before") -> None:
@@ -170,10 +175,9 @@ def add_thorough(parser: argparse.ArgumentParser) -> None:
     add_flag(parser, "--thorough", text)
 
 
-def add_model(parser: argparse.ArgumentParser, name: str, text: str) -> None:
-    """Add a positional argument for a model folder or the name of a model on the Hub, with its help."""
-    text = f"{text}; or hf://ORG/NAME[@REVISION]"
-    parser.add_argument(name, type=parse_model_path, metavar=name.upper(), help=text)
+def add_model(parser: argparse.ArgumentParser, name: str, text: str, **options: object) -> None:
+    """Add a positional argument for a model folder or the name of a model on the Hub; see `add_path`."""
+    add_path(parser, name, f"{text}; or hf://ORG/NAME[@REVISION]", type=parse_model_path, **options)
 
 
 def parse_model_path(text: str) -> pathlib.Path | str:

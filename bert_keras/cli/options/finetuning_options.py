@@ -110,12 +110,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--task", task_options.TASK_NAMES, "task to train for (default classify)")
     add_option(parser, "--train", pathlib.Path, "file with training examples; required here or in --config")
     add_option(parser, "--dev", pathlib.Path, "file with held-out examples (default: a fraction of --train)")
-    add_option(
-        parser,
-        "--dev-share",
-        positive_number,
-        f"without --dev: fraction of --train that is held out, stratified by class (default {DEV_SHARE:g})",
-    )
+    text = f"without --dev: fraction of --train that is held out, stratified by class (default {DEV_SHARE:g})"
+    add_option(parser, "--dev-share", positive_number, text)
     for flag, kind, text in _TASK_FLAGS:
         add_option(parser, flag, kind, text)
     task_options.add_prompt(parser, default="that of CHECKPOINT; it becomes the default prompt of OUT")

@@ -46,12 +46,8 @@ def add_file_options(parser: argparse.ArgumentParser, *, labelled: bool = True) 
     add_option(group, "--delimiter", str, delimiters, metavar="CHARACTER")
     if labelled:
         add_option(group, "--separator", str, "separator between the labels of a text (default |)", metavar="TEXT")
-    add_option(
-        group,
-        "--word-column",
-        str,
-        "tag: index of the word column, from 0 (default: the first); in .jsonl, the field (default words or tokens)",
-    )
+    text = "tag: index of the word column, from 0 (default: the first); in .jsonl, the field (default words or tokens)"
+    add_option(group, "--word-column", str, text)
     add_option(
         group,
         "--tag-column",
@@ -63,13 +59,8 @@ def add_file_options(parser: argparse.ArgumentParser, *, labelled: bool = True) 
 
 def add_on_error(parser: argparse.ArgumentParser) -> None:
     """Add `--on-error`, which selects whether bad examples stop the command."""
-    add_option(
-        parser,
-        "--on-error",
-        ("stop", "skip"),
-        "stop: report the number of bad examples and the first ones, and stop; skip: leave bad examples out",
-        "stop",
-    )
+    text = "stop: report the number of bad examples and the first ones, and stop; skip: leave bad examples out"
+    add_option(parser, "--on-error", ("stop", "skip"), text, "stop")
 
 
 def add_length_options(parser: argparse.ArgumentParser, *, length: str, overlap: str) -> None:

@@ -20,6 +20,7 @@ from bert_keras.cli.options.argument_checks import (
     add_flag,
     add_option,
     add_overwrite,
+    add_repeatable,
     non_negative_integer,
     positive_integer,
 )
@@ -50,23 +51,19 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
     add_option(group, "--backup-every", non_negative_integer, backups, 500)
     add_flag(group, "--resume", "resume from the latest backup, if there is one")
     add_flag(group, "--allow-changes", "resume with different settings or data")
-    group.add_argument(
-        "--gradient-checkpointing",
-        action=argparse.BooleanOptionalAction,
-        help="recompute the activations of each block in the backward pass: less memory, a third more computation",
-    )
+    text = "recompute the activations of each block in the backward pass: less memory, a third more computation"
+    add_flag(group, "--gradient-checkpointing", text, has_negative=True)
     bits = "bit-identical results on every run, also on GPUs; disables XLA (docs/guide/training.md)"
     add_flag(group, "--deterministic", bits)
     group = parser.add_argument_group("tracking")
     text = "write scalars, settings and examples for TensorBoard to this folder"
     add_option(group, "--tensorboard", pathlib.Path, text, metavar="DIR")
-    group.add_argument(
+    add_repeatable(
+        group,
         "--callback",
-        action="append",
-        default=[],
-        metavar="MODULE:NAME[,KEY=VALUE...]",
-        help="Keras callback, a class or a function that returns one, such as mlflow.keras:MlflowCallback; modules of "
-        "the current folder are found too; repeatable",
+        "MODULE:NAME[,KEY=VALUE...]",
+        "Keras callback, a class or a function that returns one, such as mlflow.keras:MlflowCallback; modules of "
+        "the current folder are found too",
     )
     add_overwrite(parser, "replace OUT if this command wrote it before; delete its backups unless --resume is given")
 
