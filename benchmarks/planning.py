@@ -72,9 +72,8 @@ def measure(preset: str, head: str, batch_size: int, length: int, policy: str, c
     import tensorflow as tf
 
     from bert_keras.analysis.cost_model.subjects import add_head
-    from bert_keras.analysis.cost_model.tracing.sized_graph import BatchShape
-    from bert_keras.analysis.cost_model.workloads import Workload
-    from bert_keras.cli.console.report import get_peak_memory
+    from bert_keras.analysis.cost_model.workloads import BatchShape, Workload
+    from bert_keras.cli.console import get_peak_memory
     from bert_keras.config import BertConfig
     from bert_keras.modeling import BertEncoder
     from bert_keras.training.freed_memory import keep_freed_memory

@@ -70,7 +70,7 @@ def train(arguments: argparse.Namespace) -> dict[str, float]:
     import keras
     import tensorflow as tf
 
-    from bert_keras.cli.console.report import get_peak_memory
+    from bert_keras.cli.console import get_peak_memory
     from bert_keras.pipelines.records import read_manifest
     from bert_keras.training import Pretraining, run_pretraining
     from bert_keras.training.config.sources import infer_settings

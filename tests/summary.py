@@ -12,7 +12,7 @@ import resource
 
 import pytest
 
-from bert_keras.cli.console.report import get_peak_memory
+from bert_keras.cli.console import get_peak_memory
 
 NUM_SLOWEST = 30
 NUM_LARGEST = 10

@@ -39,14 +39,14 @@ def main(argv: "list[str] | None" = None) -> int:
         and can be resumed, 130 interrupted by Ctrl-C.
     """
     try:
-        from bert_keras.cli.console.interrupts import resend_dropped_interrupts
+        from bert_keras.cli.interrupts import resend_dropped_interrupts
 
         with resend_dropped_interrupts():
             from bert_keras.cli.running import run_command
 
             return run_command(COMMANDS, argv)
     except (KeyboardInterrupt, Exception) as error:
-        from bert_keras.cli.console.interrupts import INTERRUPTED, format_interrupt, is_json_wanted, was_interrupted
+        from bert_keras.cli.interrupts import INTERRUPTED, format_interrupt, is_json_wanted, was_interrupted
 
         if not was_interrupted(error):
             raise
@@ -57,7 +57,7 @@ def main(argv: "list[str] | None" = None) -> int:
 
 def parser() -> "argparse.ArgumentParser":  # noqa: F821
     """Return the parser of all commands."""
-    from bert_keras.cli.parsing import make_parser
+    from bert_keras.cli.running import make_parser
 
     return make_parser(COMMANDS)
 

@@ -1,20 +1,27 @@
-"""Run a command and turn its errors into one sentence and an exit status."""
+"""Parse the command line, run its command, and turn errors into one sentence and an exit status.
+
+Each module in `commands/` declares the arguments of its own command.
+"""
 
 import argparse
+import importlib
+import pathlib
 import select
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
-from bert_keras.cli.console.interrupts import INTERRUPTED, INTERRUPTED_MESSAGE, was_interrupted
-from bert_keras.cli.console.terminal import (
+from bert_keras import __version__
+from bert_keras.cli.console import (
     MAX_MESSAGE_LENGTH,
     escaped_warnings,
     open_closed_streams,
     print_line,
     redirect_to_null,
 )
-from bert_keras.cli.parsing import BAD_INPUT, make_parser
-from bert_keras.display.json_log import find_log_format, is_json, log_in_format
+from bert_keras.cli.interrupts import INTERRUPTED, INTERRUPTED_MESSAGE, was_interrupted
+from bert_keras.cli.options.argument_checks import parse_model_path
+from bert_keras.display.json_log import FLAG, LOG_FORMATS, VARIABLE, find_log_format, is_json, log_in_format
 from bert_keras.errors import DoctorError, InputError, InterruptedTrainingError, ParityError
 from bert_keras.extras import check_backend, check_tensorflow_backend
 
@@ -22,6 +29,19 @@ _COMMANDS_WITHOUT_KERAS = ("learn-vocab", "make-records", "doctor")
 _TENSORFLOW_COMMANDS = ("finetune", "distill", "export", "verify", "plan", "demo")
 _SUCCESS, _CHECK_FAILED, _RESUMABLE = 0, 1, 75
 _UNEXPECTED_ERROR = 1  # the exit status that Python gives it
+
+BAD_INPUT = 2  # the exit status
+
+# Options renamed since the last release, old to new: accepted for one release, absent from --help.
+HIDDEN_ALIASES = {
+    "--labelled-pieces": "--labelled-tokens",
+    "--warmup-rate": "--warmup-ratio",
+    "--max-examples-a-row": "--max-examples-per-sequence",
+    "--num-slots": "--num-masked",
+}
+
+# `shtab.FILE`: the function of each shell's script that completes files and folders; a test compares them
+FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
 
 
 def run_command(commands: Sequence[str], argv: Sequence[str] | None) -> int:
@@ -56,14 +76,6 @@ def _parse_and_run(commands: Sequence[str], words: list[str]) -> int:
     return status
 
 
-def _print_traceback(command: str, error: Exception) -> None:
-    """Print an error that we did not expect as one event; in the text format, Python prints it."""
-    import traceback
-
-    text, lines = f"bert-keras {command}: {type(error).__name__}: {error}", "".join(traceback.format_exception(error))
-    print_line(text, max_length=MAX_MESSAGE_LENGTH, event="error", level="error", command=command, traceback=lines)
-
-
 def _run(arguments: argparse.Namespace) -> tuple[int, object]:
     """Run the command; return the exit status and the message to print, None if there is none."""
     try:
@@ -91,6 +103,14 @@ def _run(arguments: argparse.Namespace) -> tuple[int, object]:
     return _SUCCESS, None
 
 
+def _print_traceback(command: str, error: Exception) -> None:
+    """Print an error that we did not expect as one event; in the text format, Python prints it."""
+    import traceback
+
+    text, lines = f"bert-keras {command}: {type(error).__name__}: {error}", "".join(traceback.format_exception(error))
+    print_line(text, max_length=MAX_MESSAGE_LENGTH, event="error", level="error", command=command, traceback=lines)
+
+
 def _is_standard_output_closed() -> bool:
     """Return whether the reader of standard output has closed it.
 
@@ -110,3 +130,102 @@ def _flush_or_drop_standard_output() -> None:
         sys.stdout.flush()
     except OSError:
         redirect_to_null(sys.stdout)
+
+
+def make_parser(commands: Sequence[str]) -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    parser = _Parser(
+        prog="bert-keras",
+        description="Pretrain, fine-tune, evaluate and export BERT. Each command reads and writes folders.",
+    )
+    parser.add_argument("--version", action="version", version=f"bert-keras {__version__}")
+    _add_log_format(parser)
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_CommandParser)
+    for command in commands:
+        module = importlib.import_module(f"bert_keras.cli.commands.{command.replace('-', '_')}")
+        summary = module.__doc__.split("\n")[0]
+        command_parser = subparsers.add_parser(
+            command,
+            help=summary[0].lower() + summary[1:].rstrip("."),
+            description=module.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        module.add_arguments(command_parser)
+        command_parser.add_argument("--json", action="store_true", help="print the result as JSON on standard output")
+        _add_log_format(command_parser)
+        command_parser.set_defaults(run=module.run)
+    return parser
+
+
+class StoredValue(argparse.Action):
+    """Store a value, as argparse's own action does. shtab reads the attribute `complete` of an action."""
+
+    def __init__(self, option_strings: list[str], dest: str, **options: object):
+        super().__init__(option_strings, dest, **options)
+        if self.type in (pathlib.Path, parse_model_path):
+            self.complete = FILES
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        """Store the value."""
+        setattr(namespace, self.dest, values)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Parser that reports an error in one line; argparse prints the whole usage before it."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message and exit."""
+        text = f"{self.prog}: {message}; see {self.prog} --help"
+        values = {"command": self.prog.removeprefix("bert-keras").strip() or None, "exit_status": BAD_INPUT}
+        print_line(text, max_length=MAX_MESSAGE_LENGTH, event="error", level="error", **values)
+        self.exit(BAD_INPUT)
+
+
+class _CommandParser(_Parser):
+    """Parser of one command: positional arguments and options mix freely, as in `inspect MODEL --out OUT TEXT`."""
+
+    _is_mixing = False
+
+    def __init__(self, *arguments: object, **options: object):
+        super().__init__(*arguments, **options)
+        self.register("action", None, StoredValue)
+
+    def parse_known_args(
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Return the parsed arguments and the unknown ones, as `argparse.ArgumentParser` does."""
+        if self._is_mixing:  # `parse_known_intermixed_args` calls this method twice
+            return super().parse_known_args(args, namespace)
+        self._is_mixing = True
+        try:
+            return self.parse_known_intermixed_args(replace_hidden_aliases(args), namespace)
+        finally:
+            self._is_mixing = False
+
+
+def replace_hidden_aliases(args: Sequence[str] | None) -> list[str] | None:
+    """Replace the old spellings of options by the new ones, `--old VALUE` and `--old=VALUE` alike.
+
+    Arguments after `--` are not options and stay as they are.
+    """
+    if args is None:
+        return None
+    end = args.index("--") if "--" in args else len(args)
+    renamed = []
+    for arg in args[:end]:
+        option, equals, value = arg.partition("=")
+        renamed.append(HIDDEN_ALIASES.get(option, option) + equals + value)
+    return [*renamed, *args[end:]]
+
+
+def _add_log_format(parser: argparse.ArgumentParser) -> None:
+    """Add `--log-format`; `find_log_format` has read it when the command line is parsed."""
+    text = f"standard error as text, or as one JSON object per line (default: {VARIABLE}, or else text)"
+    parser.add_argument(FLAG, choices=LOG_FORMATS, help=text)

@@ -20,6 +20,7 @@ HEAD = Head(
     endpoint="bert_keras.serving.protocols.tasks:SPANS",
     options=("max_answer_length", "window_overlap"),
     reads_json=True,
+    labels=(("start_positions", "", "int32"), ("end_positions", "", "int32")),
     reads_windows=True,
     google="cls/squad/output_weights",
     widget=({"text": "Where was she born?", "context": "Ada Lovelace was born in London."},),

@@ -29,6 +29,7 @@ HEAD = Head(
         "delimiter",
         "separator",
     ),
+    labels=((None, "", "int32"),),  # multiple labels or numbers: see `Workload`
     has_num_classes=True,
     has_problem=True,
     google="output_weights",

@@ -11,6 +11,7 @@ HEAD = Head(
     outputs=("logits",),
     graph="bert_keras.export.saved_model.answers.fillings:build_mask_filler",
     endpoint="bert_keras.serving.protocols.tasks:FILLINGS",
+    labels=(("mask_ids", "M", "int32"), ("mask_weights", "M", "float32")),
     ignores_pooler=True,
     google="cls/predictions/output_bias",
     widget=({"text": "Paris is the [MASK] of France."},),

@@ -24,7 +24,8 @@ class Head:
         scoring_reader: the function that reads labelled examples of a given task; `module:attribute`.
         prediction_reader: the class that reads examples to answer, a `PredictionReader` of
             `tasks/examples/prediction_data.py`; `module:attribute`.
-        description: the function that describes a prediction for `inspect`; `module:attribute`.
+        description: the function that describes a prediction for `inspect`, given the task and an answer, or the
+            forward pass if the head has no task; `module:attribute`.
         huggingface: the ending of its class in transformers, or None if transformers has no class of its own for it.
         pipeline_tag: the task under which the Hub lists a model.
         peft: PEFT's task type, or None if adapters cannot be stored for the head.
@@ -52,6 +53,9 @@ class Head:
         keras_hub_lacks: the arguments of the model that this class does not have, and their types.
         widget: the inputs with which the Hub's page tries the model.
         snippets: the function that writes the code of a model card; `module:attribute`.
+        labels: the labels of a training step as (name, axes, dtype); the axes after the batch are S = tokens and
+            M = masked positions. Without a name, the labels are a single tensor. Empty if the model has no own loss.
+        file_endings: endings of files of labelled examples that belong to this head alone.
         reads_windows: whether long texts are read in overlapping windows by default.
         ignores_pooler: whether a pooler of the encoder is not used, and so not stored.
         keeps_pooler: whether a pooler of the encoder stays in a model with a new head, although the head can do
@@ -81,6 +85,8 @@ class Head:
     kept_settings: tuple[str, ...] = ()
     reads_json: bool = False
     has_word_lists: bool = False
+    labels: tuple[tuple[str | None, str, str], ...] = ()
+    file_endings: tuple[str, ...] = ()
     has_num_classes: bool = False
     has_problem: bool = False
     has_modules: bool = False
@@ -101,6 +107,11 @@ class Head:
     def model_name(self) -> str:
         """The name of the model's class."""
         return self.model.partition(":")[2]
+
+    @property
+    def fills_masks(self) -> bool:
+        """Whether the model has a masked-LM head of its own; ELECTRA's is the one of its generator."""
+        return self.pipeline_tag == "fill-mask"
 
     def load(self, part: str) -> Callable:
         """Import and return the class or function that a field names as `module:attribute`, such as "task"."""

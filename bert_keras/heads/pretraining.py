@@ -2,12 +2,16 @@
 
 from bert_keras.heads.head import Head
 
+_MASKED = (("mask_ids", "M", "int32"), ("mask_weights", "M", "float32"))
+
 NEXT_SENTENCE = Head(
     name="pretrain",
     model="bert_keras.modeling.masked_lm:BertPretrainer",
     huggingface="ForPreTraining",
     pipeline_tag="fill-mask",
+    description="bert_keras.analysis.inspection.head_outputs:describe_next_sentence",
     graph="bert_keras.export.saved_model.answers.fillings:build_mask_filler",
+    labels=(*_MASKED, ("next_sentence_labels", "", "int32")),
     plan_name="pretraining",
     google="cls/seq_relationship/output_weights",
     widget=({"text": "Paris is the [MASK] of France."},),
@@ -20,6 +24,8 @@ REPLACED_TOKENS = Head(
     name="detect replaced tokens",
     model="bert_keras.modeling.electra:ElectraPretrainer",
     pipeline_tag="feature-extraction",
+    description="bert_keras.analysis.inspection.head_outputs:describe_replaced_tokens",
+    labels=_MASKED,
     ignores_pooler=True,
     widget=({"text": "The weather was a pleasant surprise."},),
     snippets="bert_keras.checkpoints.huggingface.card_snippets:show_encoding",

@@ -70,8 +70,8 @@ def test_the_saved_model_predicts_the_same_as_fill_mask(model, tokenizer):
 
 
 def test_inspect_predicts_only_tokens(model, tokenizer):
-    from bert_keras.analysis.inspection.input_sequence import make_input_sequence
-    from bert_keras.analysis.inspection.masked_predictions import predict_masked_tokens
+    from bert_keras.analysis.inspection.forward_pass import make_input_sequence
+    from bert_keras.analysis.inspection.head_outputs import predict_masked_tokens
 
     row = make_input_sequence(tokenizer, model.encoder.config, TEXTS[0], keep_special_tokens=True)
     (guess,) = predict_masked_tokens(model, tokenizer, row, top_k=3)

@@ -10,7 +10,7 @@ import weakref
 
 import pytest
 
-from bert_keras.cli.console.interrupts import exit_on_interrupt, resend_dropped_interrupts
+from bert_keras.cli.interrupts import exit_on_interrupt, resend_dropped_interrupts
 from bert_keras.cli.main import main
 from tests.marks import slow
 
@@ -100,7 +100,7 @@ def test_other_unraisable_errors_reach_the_default_hook(monkeypatch):
 
 def run_in_process(*lines: str):
     """Run lines of code inside `exit_on_interrupt` in a new process."""
-    program = ["import os, signal, sys", "from bert_keras.cli.console.interrupts import exit_on_interrupt"]
+    program = ["import os, signal, sys", "from bert_keras.cli.interrupts import exit_on_interrupt"]
     block = ["with exit_on_interrupt():", *(f"    {line}" for line in lines), "print('continued')"]
     return subprocess.run([sys.executable, "-c", "\n".join(program + block)], capture_output=True, text=True)
 

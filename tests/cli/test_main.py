@@ -11,7 +11,7 @@ import sys
 import pytest
 
 import bert_keras as bk
-from bert_keras.cli.console.quiet import _without_garbage_collection
+from bert_keras.cli.interrupts import _without_garbage_collection
 from bert_keras.cli.main import COMMANDS, main
 from bert_keras.export.settings import DEFAULT_TOLERANCE, ExportSettings
 from bert_keras.publishing import publish_folder
@@ -243,7 +243,7 @@ def test_garbage_collection_is_paused_during_the_tensorflow_import():
 @pytest.mark.slow
 def test_objects_of_the_tensorflow_import_are_frozen():
     code = (
-        "import gc\nfrom bert_keras.cli.console.quiet import load_tensorflow\nruns = []\n"
+        "import gc\nfrom bert_keras.cli.interrupts import load_tensorflow\nruns = []\n"
         "gc.callbacks.append(lambda *_: runs.append(1))\nload_tensorflow()\n"
         "assert not runs, len(runs)\nassert gc.isenabled()\nassert gc.get_freeze_count() > 100_000\n"
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from bert_keras.cli.main import COMMANDS, parser
-from bert_keras.cli.parsing import HIDDEN_ALIASES, replace_hidden_aliases
+from bert_keras.cli.running import HIDDEN_ALIASES, replace_hidden_aliases
 
 FINETUNE = ["finetune", "checkpoint", "out", "--train", "train.csv"]
 

@@ -9,8 +9,8 @@ import warnings
 
 import pytest
 
-from bert_keras.cli.console import report
-from bert_keras.cli.console.terminal import escaped_warnings, print_line
+from bert_keras.cli import console
+from bert_keras.cli.console import escaped_warnings, print_line
 from bert_keras.cli.main import main
 from bert_keras.display.json_log import VARIABLE, find_log_format, format_event, is_json, log_in_format
 from bert_keras.errors import InputError
@@ -56,10 +56,10 @@ def test_an_unknown_format_in_the_environment_is_rejected(monkeypatch, capsys):
 
 def test_settings_tables_warnings_and_progress_are_events_with_numbers(capsys):
     with log_in_format("json"):
-        report.print_settings("finetune", {"batch size": 32, "out": "out"})
-        report.print_warnings(["few examples"])
-        report.print_table(["epoch", "accuracy"], [[1, 0.5]])
-        with report.ProgressBar("training", "steps") as bar:
+        console.print_settings("finetune", {"batch size": 32, "out": "out"})
+        console.print_warnings(["few examples"])
+        console.print_table(["epoch", "accuracy"], [[1, 0.5]])
+        with console.ProgressBar("training", "steps") as bar:
             bar.update(1, 2)
             bar.update(2, 2, "loss 0.500", {"loss": 0.5, "other": float("nan")})
             bar.print("held out", event="scores", scores={"accuracy": 0.25})

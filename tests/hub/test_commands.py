@@ -31,7 +31,7 @@ print(json.dumps([
 ENGINES = """
 import argparse, json, pathlib
 from bert_keras.cli.commands import serve
-from bert_keras.cli.predictions.prediction_model import PredictionModel
+from bert_keras.cli.predictions import PredictionModel
 
 def list_weights(folder):
     return sorted(path.name for path in folder.rglob("*") if path.suffix in (".onnx", ".safetensors"))

@@ -1,33 +1,43 @@
-"""Parameters and FLOPs of a model by kind of layer, and the sizes of its weight files."""
+"""Parameters and FLOPs of a model by kind of layer, its forward pass as a list of steps, and the sizes of its files."""
 
 import collections
 import dataclasses
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import keras
 
-from bert_keras.analysis.cost_model.tracing.operations import Operation
+from bert_keras.analysis.cost_model.workloads import ENCODER, Operation, Shape
 
-# End of a layer's path -> name of the component; the longest matching end counts
-_COMPONENTS = {
-    "embeddings/token": "token embeddings",
-    "embeddings/segment": "segment embeddings",
-    "embeddings/position": "position embeddings",
-    "embeddings/layer_norm": "embedding norm",
-    "embedding_projection": "embedding projection",
-    "attention/query": "attention Q",
-    "attention/key": "attention K",
-    "attention/value": "attention V",
-    "attention/projection": "attention output",
-    "attention_norm": "attention norm",
-    "intermediate": "feed-forward in",
-    "feed_forward": "feed-forward out",
-    "feed_forward_norm": "feed-forward norm",
-    "pooler": "pooler",
-    "mlm_head": "masked-LM head",
-    "mlm_head/transform": "masked-LM head",
-    "mlm_head/layer_norm": "masked-LM head",
+_DENSE = "x W + b"
+_NORM = "gamma (x - mean) / sqrt(variance + epsilon) + beta"
+# End of a layer's path -> its component, and the name and equation of its step; the longest matching end counts.
+# Layers without a step have sublayers and are described in `_STEPS_OF_LAYERS`
+_LAYERS = {
+    "embeddings/token": ("token embeddings", "token embeddings", "E_token[token_ids]"),
+    "embeddings/segment": ("segment embeddings", "segment embeddings", "E_segment[segment_ids]"),
+    "embeddings/position": ("position embeddings", "position embeddings", "E_position[0 ... S-1]"),
+    "embeddings/layer_norm": ("embedding norm", "norm", _NORM),
+    "embedding_projection": ("embedding projection", "projection", _DENSE),
+    "attention/query": ("attention Q", "queries", "Q = x W_Q + b_Q"),
+    "attention/key": ("attention K", "keys", "K = x W_K + b_K"),
+    "attention/value": ("attention V", "values", "V = x W_V + b_V"),
+    "attention/projection": ("attention output", "output", "context W_O + b_O"),
+    "attention_norm": ("attention norm", "norm", _NORM),
+    "intermediate": ("feed-forward in", "feed-forward in", "x W_1 + b_1"),
+    "feed_forward": ("feed-forward out", "feed-forward out", "x W_2 + b_2"),
+    "feed_forward_norm": ("feed-forward norm", "norm", _NORM),
+    "pooler": ("pooler", "pooler", "x[CLS] W_P + b_P"),
+    "mlm_head": ("masked-LM head", None, None),
+    "mlm_head/transform": ("masked-LM head", "transform", _DENSE),
+    "mlm_head/layer_norm": ("masked-LM head", "norm", _NORM),
+    "cls_dense": ("cls dense", "transform", "x[CLS] W + b"),
+    "classifier": ("classifier", "classes", _DENSE),
+    "span": ("span", "starts and ends", _DENSE),
+    "next_sentence": ("next sentence", "next sentence", _DENSE),
+    "head_dense": ("head dense", "transform", _DENSE),
+    "replaced": ("replaced", "replaced", _DENSE),
 }
 ELEMENTWISE = "elementwise"  # additions, norms, softmax, GELU: everything except matrix products
 # Components that `count_flops_by_part` joins
@@ -40,6 +50,36 @@ _PARTS = {
 }
 _SECOND_PRODUCT = "MatMul_1"  # TensorFlow's name of the second matrix product of a layer
 _FLOAT32, _FLOAT16, _INT8 = 4, 2, 1  # bytes
+
+_ACTIVATIONS = {
+    "Erf": ("GELU", "x (1 + erf(x / sqrt(2))) / 2"),
+    "Tanh": ("GELU (tanh)", "x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2"),
+    "Relu": ("ReLU", "max(0, x)"),
+}
+_ADD_POSITION = ("sum", "+ position")
+# The operations of a layer outside of its sublayers, in order: TensorFlow's operation type -> the step's name and
+# equation. An entry with several operation types matches the first that occurs
+_STEPS_OF_LAYERS = {
+    "attention": (
+        {"Mul": ("scale", "Q / sqrt(H)")},
+        {"Transpose": ("split heads of Q", "(S, D) -> (N, S, H)")},
+        {"Transpose": ("split heads of K", "(S, D) -> (N, S, H)")},
+        {"Transpose": ("split heads of V", "(S, D) -> (N, S, H)")},
+        {"BatchMatMulV2": ("scores", "Q K^T")},
+        {"AddV2": ("mask", "scores + padding bias")},
+        {"Softmax": ("attention", "softmax over the keys")},
+        {"BatchMatMulV2": ("context", "attention V")},
+        {"Reshape": ("merge heads", "(N, S, H) -> (S, D)")},
+    ),
+    "block": ({"AddV2": ("residual", "x + output")}, _ACTIVATIONS, {"AddV2": ("residual", "x + feed-forward")}),
+    "embeddings": (
+        {"AddV2": ("sum", "token + segment")},
+        {"AddV2": _ADD_POSITION, "GatherV2": ("position vectors", "sines and cosines of 0 ... S-1")},
+        {"AddV2": _ADD_POSITION},
+    ),
+    "mlm_head": (_ACTIVATIONS, {"MatMul": ("logits", "x E_token^T")}, {"AddV2": ("bias", "+ b")}),
+}
+_STEPS_OF_HEADS = ({**_ACTIVATIONS, "Tanh": ("tanh", "tanh(x)")},)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +112,29 @@ class Flops:
     backward: int
 
 
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A step of the forward pass.
+
+    Attributes:
+        layer: path of the layer, such as "block_3/attention".
+        name: name of the step.
+        equation: the equation of the step.
+        inputs: shapes of the inputs, without weights.
+        weights: shapes of the weights.
+        output: shape of the output.
+        flops: floating-point operations.
+    """
+
+    layer: str
+    name: str
+    equation: str
+    inputs: tuple[Shape, ...]
+    weights: tuple[Shape, ...]
+    output: Shape
+    flops: int
+
+
 def count_parameters(model: keras.Model) -> list[Component]:
     """Count the parameters of a built model by component; tied weights count once.
 
@@ -81,7 +144,7 @@ def count_parameters(model: keras.Model) -> list[Component]:
     counts, layers = collections.Counter(), collections.defaultdict(set)
     for weight in model.weights:
         layer, _, _ = weight.path.rpartition("/")
-        name = _name_component(layer)
+        name, *_ = _find_layer(layer)
         counts[name] += math.prod(weight.shape)
         layers[name].add(layer)
     return [Component(name, number, len(layers[name])) for name, number in counts.items()]
@@ -100,6 +163,21 @@ def count_flops_by_part(operations: Iterable[Operation], block: int | None = Non
             (backward if operation.is_backward else forward)[_find_part(operation)] += operation.flops
     parts = dict.fromkeys((*(part for part in forward if part != ELEMENTWISE), *backward, ELEMENTWISE))
     return [Flops(part, forward[part], backward[part]) for part in parts]
+
+
+def list_forward_steps(operations: Iterable[Operation]) -> list[Step]:
+    """Group the operations of a forward pass, from `trace_operations`, into named steps."""
+    steps, remaining = [], {}
+    for layers, group in itertools.groupby(operations, key=lambda operation: operation.layers):
+        _, name, equation = _find_layer("/".join(layers))
+        if name is not None:
+            steps.append(_describe_layer(layers, name, equation, list(group)))
+        else:
+            layer = layers[-1] if layers else ""
+            kind = "block" if layer.startswith("block_") else layer
+            expected = remaining.setdefault(layers, list(_STEPS_OF_LAYERS.get(kind, _STEPS_OF_HEADS)))
+            steps += _match_steps(layers, group, expected)
+    return steps
 
 
 def estimate_file_sizes(model: keras.Model) -> dict[str, int]:
@@ -125,13 +203,39 @@ def estimate_file_sizes(model: keras.Model) -> dict[str, int]:
     }
 
 
-def _name_component(layer: str) -> str:
-    """Return the component name of a layer path; layers of heads have the name of the layer."""
-    parts = layer.split("/")
-    for start in range(len(parts)):
-        if (name := _COMPONENTS.get("/".join(parts[start:]))) is not None:
-            return name
-    return parts[-1].replace("_", " ")
+def _match_steps(layers: tuple[str, ...], operations: Iterable[Operation], expected: list) -> Iterator[Step]:
+    for operation in operations:
+        if expected and operation.kind in expected[0] and _combines_activations(operation):
+            name, equation = expected.pop(0)[operation.kind]
+            inputs = tuple(shape for shape in operation.inputs if len(shape) > 1)
+            yield Step(_format_path(layers), name, equation, inputs, (), operation.outputs[0], operation.flops)
+
+
+def _combines_activations(operation: Operation) -> bool:
+    """Whether an operation computes floating-point numbers and is not the addition of a constant."""
+    is_floating = operation.source.outputs[0].dtype.is_floating  # token indices are integers
+    return is_floating and not (operation.kind == "AddV2" and () in operation.inputs)
+
+
+def _describe_layer(layers: tuple[str, ...], name: str, equation: str, operations: list[Operation]) -> Step:
+    weights = {one.source.inputs[0].ref(): one.outputs[0] for one in operations if one.kind == "ReadVariableOp"}
+    main = next(one for one in operations if one.is_matrix_product or one.kind in ("GatherV2", "Mean"))
+    inputs = main.inputs[1:2] if main.kind == "GatherV2" else main.inputs[:1]
+    flops = sum(operation.flops for operation in operations)
+    output = operations[-1].outputs[0]
+    return Step(_format_path(layers), name, equation, inputs, tuple(weights.values()), output, flops)
+
+
+def _format_path(layers: tuple[str, ...]) -> str:
+    """Join the names of layers, without the encoder's own name."""
+    return "/".join(layers[1:] if len(layers) > 1 and layers[0] == ENCODER else layers)
+
+
+def _find_layer(path: str) -> tuple[str, str | None, str | None]:
+    """Return the component of a layer and its step; components of unknown layers of heads have the layer's name."""
+    parts = path.split("/")
+    ends = ("/".join(parts[start:]) for start in range(len(parts)))
+    return next((_LAYERS[end] for end in ends if end in _LAYERS), (parts[-1].replace("_", " "), None, None))
 
 
 def _find_part(operation: Operation) -> str:
@@ -142,5 +246,5 @@ def _find_part(operation: Operation) -> str:
     if operation.layers[-1] == "attention":
         *scopes, name = operation.source.name.split("/")
         return "context" if _SECOND_PRODUCT in (scopes if operation.is_backward else (name,)) else "scores"
-    name = _name_component("/".join(operation.layers))
+    name, *_ = _find_layer("/".join(operation.layers))
     return _PARTS.get(name, name)

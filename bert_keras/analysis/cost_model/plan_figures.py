@@ -10,7 +10,10 @@ import keras
 
 from bert_keras.analysis.cost_model.components import ELEMENTWISE, Component, Flops, count_parameters
 from bert_keras.analysis.cost_model.planning import Plan
-from bert_keras.analysis.cost_model.step_memory import InferenceMemory, Memory, estimate_inference_memory
+from bert_keras.analysis.cost_model.sized_graph import Lifetimes, SizedGraph
+from bert_keras.analysis.cost_model.step_memory import Memory, count_bytes
+from bert_keras.analysis.cost_model.workloads import BatchShape, Workload, choose_default_lengths, list_dimensions
+from bert_keras.checkpoints.building import get_encoder
 from bert_keras.config import BertConfig
 from bert_keras.figures import COLORS, FigureSection, check_matplotlib, create_figure, save_figures, simplify_axes
 from bert_keras.modeling import BertEncoder
@@ -27,7 +30,26 @@ _GROUPS = {
     "pooler": ("pooler",),
 }
 _HEADS = "heads"
+_GROUP_OF_COMPONENT = {name: group for group, names in _GROUPS.items() for name in names}
 _MEGABYTE, _MILLION, _BILLION = 1e6, 1e6, 1e9
+
+
+@dataclasses.dataclass(frozen=True)
+class InferenceMemory:
+    """Memory of a forward pass over one text in inference, in bytes.
+
+    Attributes:
+        length: S.
+        weights: weights of the model.
+        tensors: peak of all other tensors.
+        attention_scores: float32 attention probabilities of all blocks, (N, S, S) each. If the head uses only some
+            positions, the last block has only the queries at these positions.
+    """
+
+    length: int
+    weights: int
+    tensors: int
+    attention_scores: int
 
 
 def save_plan_figures(plan: Plan, out: str | os.PathLike, *, overwrite: bool = False) -> list[str]:
@@ -93,6 +115,26 @@ def make_inference_memory_section(model: keras.Model) -> FigureSection:
     return FigureSection("memory", "Memory by sequence length", sentence, draw_inference_memory(memories))
 
 
+def estimate_inference_memory(model: keras.Model) -> list[InferenceMemory]:
+    """Estimate the memory of a forward pass over one text of 32, 64, 128, ... tokens, up to the model's maximum.
+
+    The model is traced once, and nothing is computed.
+    """
+    max_length = get_encoder(model).config.max_sequence_length
+
+    def make_specs(shape: BatchShape) -> tuple:
+        return (Workload(model, shape).feature_specs(),)
+
+    graph = SizedGraph(lambda features: model(features, training=False), make_specs, max_length, list_dimensions(model))
+    lifetimes, weights = Lifetimes(graph), count_bytes(model.weights)
+    softmaxes = [one for one in graph.operations if one.kind == "Softmax" and "/attention" in one.name]
+    count_scores = graph.byte_counter([softmax.outputs[0] for softmax in softmaxes])
+    shapes = [BatchShape(1, length) for length in choose_default_lengths(max_length)]
+    return [
+        InferenceMemory(one.length, weights, lifetimes.peak_bytes(one), int(count_scores(one).sum())) for one in shapes
+    ]
+
+
 def draw_inference_memory(memories: Sequence[InferenceMemory]) -> typing.Any:
     """Draw two bars per length: the peak memory of the tensors, and the attention scores of all layers."""
     figure = create_figure(figsize=(7, 3.4), layout="constrained")
@@ -121,7 +163,11 @@ def draw_parameters(models: Mapping[str, Sequence[Component]]) -> typing.Any:
     axes = figure.add_subplot()
     left = dict.fromkeys(models, 0.0)
     for group, color in zip((*_GROUPS, _HEADS), COLORS, strict=True):
-        widths = {name: _sum_group(components, group) / _MILLION for name, components in models.items()}
+        widths = {
+            name: sum(one.parameters for one in components if _GROUP_OF_COMPONENT.get(one.name, _HEADS) == group)
+            / _MILLION
+            for name, components in models.items()
+        }
         axes.barh(list(models), list(widths.values()), left=list(left.values()), color=color, label=group)
         left = {name: left[name] + widths[name] for name in models}
     for place, end in enumerate(left.values()):
@@ -175,8 +221,3 @@ def draw_training_memory(memories: Sequence[Memory]) -> typing.Any:
     axes.set_ylabel("MB")
     axes.set_title(f"training step, batch size {memories[0].batch_size}, {memories[0].dtype_policy}", fontsize=10)
     return figure
-
-
-def _sum_group(components: Sequence[Component], group: str) -> int:
-    groups = {name: group for group, names in _GROUPS.items() for name in names}
-    return sum(one.parameters for one in components if groups.get(one.name, _HEADS) == group)

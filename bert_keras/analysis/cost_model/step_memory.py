@@ -1,20 +1,30 @@
-"""The memory of a training step and of a forward pass, for batches of every shape."""
+"""The memory and time of a training step, for batches of every shape.
+
+The time follows from the measured speed of this machine.
+"""
 
 import bisect
+import collections
 import dataclasses
 import gc
 import math
-import typing
+import statistics
+import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import keras
 import tensorflow as tf
 
-from bert_keras.analysis.cost_model.tracing.lifetimes import Lifetimes
-from bert_keras.analysis.cost_model.tracing.sized_graph import BatchShape, SizedGraph, SizedOperation, SizedTensor
-from bert_keras.analysis.cost_model.workloads import Workload, choose_default_lengths, list_dimensions
-from bert_keras.checkpoints.building import get_encoder
+from bert_keras.analysis.cost_model.sized_graph import (
+    ALIASES,
+    NOT_ALLOCATED,
+    Lifetimes,
+    SizedGraph,
+    SizedOperation,
+    SizedTensor,
+)
+from bert_keras.analysis.cost_model.workloads import MATRIX_PRODUCTS, BatchShape, Workload, list_dimensions
 from bert_keras.training.strategies import dtype_policy_scope
 
 # Memory of a process in addition to its tensors: the libraries that `bert-keras` loads, and the runtime with its graph.
@@ -26,6 +36,15 @@ _SHARE_RETAINED_BY_XLA = 0.3  # on a CPU, of the activations that gradient check
 
 DTYPE_POLICIES = ("float32", "mixed_bfloat16")
 _MAX_BATCH_SIZE = 2**24  # the largest that `largest_batch` tries
+
+_ARGUMENTS = {"MatMul": ("a", "b", "transpose_a", "transpose_b"), "BatchMatMulV2": ("x", "y", "adj_x", "adj_y")}
+_MAX_MEASURED_TOKENS = 4096  # per batch; the time of larger batches is extrapolated from a batch of this size
+_NUM_ROUNDS, _MIN_SECONDS, _MIN_RUNS = 3, 0.02, 3  # for each product
+# Fitted to steps of tiny, mini, small and base on two cores (benchmarks/planning.py): the time to start an operation,
+# and the share of memory traffic that remains where XLA fuses operations
+_SECONDS_PER_OPERATION, _XLA_TRAFFIC = 8e-6, 0.5
+# What AdamW adds to plain gradient descent, from its graph
+_ADAMW_OPERATIONS_PER_WEIGHT, _ADAMW_BYTES_PER_PARAMETER = 22, 104
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,25 +80,6 @@ class Memory:
     tensors: int
     process: int
     largest_batch: int | None
-
-
-@dataclasses.dataclass(frozen=True)
-class InferenceMemory:
-    """Memory of a forward pass in inference on batches of one shape, in bytes.
-
-    Attributes:
-        batch_size, length: B and S.
-        weights: weights of the model.
-        tensors: peak of all other tensors.
-        attention_scores: float32 attention probabilities of all blocks, (B, N, S, S) each. If the head uses only some
-            positions, the last block has only the queries at these positions.
-    """
-
-    batch_size: int
-    length: int
-    weights: int
-    tensors: int
-    attention_scores: int
 
 
 class TrainingMemory:
@@ -118,7 +118,7 @@ class TrainingMemory:
         self.num_trainable = len(model.trainable_weights)
         self.num_trainable_parameters = sum(math.prod(weight.shape) for weight in model.trainable_weights)
         self._without_checkpointing, self._in_float32 = without_checkpointing, in_float32
-        self._weights, self._gradients = _count_bytes(model.weights), _count_bytes(model.trainable_weights)
+        self._weights, self._gradients = count_bytes(model.weights), count_bytes(model.trainable_weights)
         self._optimizer = 2 * self._gradients  # AdamW's two moments
         model.compile("sgd", gradient_checkpointing=gradient_checkpointing, jit_compile=jit_compile, dropout=dropout)
 
@@ -224,41 +224,138 @@ def trace_training_memory(
     return memories
 
 
-def estimate_inference_memory(model: keras.Model, batch_size: int = 1) -> list[InferenceMemory]:
-    """Estimate the memory of a forward pass for sequences of 32, 64, 128, ... tokens, up to the model's maximum.
-
-    Args:
-        model: any model; it is traced once, and nothing is computed.
-        batch_size: B.
-    """
-    max_length = get_encoder(model).config.max_sequence_length
-
-    def make_specs(shape: BatchShape) -> tuple:
-        return (Workload(model, shape).feature_specs(),)
-
-    graph = SizedGraph(lambda features: model(features, training=False), make_specs, max_length, list_dimensions(model))
-    lifetimes, weights = Lifetimes(graph), _count_bytes(model.weights)
-    softmaxes = [one for one in graph.operations if one.kind == "Softmax" and "/attention" in one.name]
-    count_scores = graph.byte_counter([softmax.outputs[0] for softmax in softmaxes])
-    shapes = [BatchShape(batch_size, length) for length in choose_default_lengths(max_length)]
-    return [
-        InferenceMemory(batch_size, one.length, weights, lifetimes.peak_bytes(one), int(count_scores(one).sum()))
-        for one in shapes
-    ]
-
-
 def _copy_with_policy(model: keras.Model, policy: str) -> keras.Model:
     """Return a new model of the same architecture with another dtype policy."""
+
+    def remove_dtypes(config: object) -> object:  # of nested models, so that the default applies
+        if not isinstance(config, dict):
+            return config
+        return {name: remove_dtypes(value) for name, value in config.items() if name != "dtype"}
+
     with dtype_policy_scope(policy):
-        return type(model).from_config(_remove_dtypes(model.get_config()))
+        return type(model).from_config(remove_dtypes(model.get_config()))
 
 
-def _remove_dtypes(config: typing.Any) -> typing.Any:
-    """Remove the data types from the config of nested models, so that the default applies."""
-    if isinstance(config, dict):
-        return {name: _remove_dtypes(value) for name, value in config.items() if name != "dtype"}
-    return config
-
-
-def _count_bytes(variables: Iterable) -> int:
+def count_bytes(variables: Iterable) -> int:
+    """Return the size of variables in bytes."""
     return sum(math.prod(variable.shape) * tf.as_dtype(variable.dtype).size for variable in variables)
+
+
+@dataclasses.dataclass(frozen=True)
+class Product:
+    """A product of two matrices, or of two batches of matrices.
+
+    Attributes:
+        kind: TensorFlow's operation type.
+        shapes: shapes of the two factors.
+        transposes: whether each factor is transposed first.
+        dtype: data type of both factors.
+    """
+
+    kind: str
+    shapes: tuple[tuple[int, ...], tuple[int, ...]]
+    transposes: tuple[bool, ...]
+    dtype: str
+
+
+class MachineSpeed:
+    """The speed of this machine, measured when it is first needed."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[Product, float] = {}
+        self._bytes_per_second: float | None = None
+
+    def time_products(self, products: Iterable[Product]) -> list[float]:
+        """Return the seconds of each product on random numbers.
+
+        Measures all products in three rounds and takes the minimum, because a short disturbance of the machine affects
+        only one of the three.
+        """
+        products = list(products)
+        new = [product for product in products if product not in self._seconds]
+        for _ in range(_NUM_ROUNDS):
+            for product in new:
+                seconds = _time_median(_make_runner(product))
+                self._seconds[product] = min(seconds, self._seconds.get(product, seconds))
+        return [self._seconds[product] for product in products]
+
+    @property
+    def bytes_per_second(self) -> float:
+        """The bytes per second that an addition of two arrays of 32 MB reads and writes."""
+        if self._bytes_per_second is None:
+            values = tf.ones((8_000_000,))
+            self._bytes_per_second = 3 * 32e6 / _time_median(lambda: tf.add(values, values))
+        return self._bytes_per_second
+
+
+class StepTime:
+    """The time of the training steps of a model on this machine.
+
+    Measures every matrix product on this machine; all other operations are assumed to take as long as reading their
+    inputs and writing their outputs.
+
+    Args:
+        training: the traced step.
+        machine: the speed of this machine.
+    """
+
+    def __init__(self, training: TrainingMemory, machine: MachineSpeed) -> None:
+        self._graph, self._machine, self._jit_compile = training.graph, machine, training.jit_compile
+        self._products = [operation for operation in self._graph.operations if operation.kind in MATRIX_PRODUCTS]
+        excluded = (*MATRIX_PRODUCTS, *ALIASES, *NOT_ALLOCATED)
+        others = [operation for operation in self._graph.operations if operation.kind not in excluded]
+        tensors = [tensor for one in others for tensor in one.inputs + one.outputs]
+        self._count_traffic = self._graph.byte_counter(tensors)
+        self._num_others, self._num_adamw = len(others), _ADAMW_OPERATIONS_PER_WEIGHT * training.num_trainable
+        self._adamw_bytes = _ADAMW_BYTES_PER_PARAMETER * training.num_trainable_parameters
+
+    def estimate(self, shape: BatchShape, num_micro_batches: int = 1) -> float:
+        """Estimate the seconds of a step.
+
+        Args:
+            shape: shape of a micro-batch.
+            num_micro_batches: micro-batches per step; the optimizer updates the weights once.
+        """
+        others = self._estimate_traffic(float(self._count_traffic(shape).sum()), self._num_others)
+        update = self._estimate_traffic(self._adamw_bytes, self._num_adamw)
+        return num_micro_batches * (self.measure_products(shape) + others) + update
+
+    def measure_products(self, shape: BatchShape) -> float:
+        """Measure the seconds of all matrix products of a forward and backward pass."""
+        batch_size = max(1, min(shape.batch_size, _MAX_MEASURED_TOKENS // shape.length))
+        measured = dataclasses.replace(shape, batch_size=batch_size)
+        products = collections.Counter(
+            Product(
+                kind=operation.kind,
+                shapes=tuple(self._graph.scale_shape(tensor, measured) for tensor in operation.inputs),
+                transposes=operation.transposes,
+                dtype=operation.inputs[0].dtype,
+            )
+            for operation in self._products
+        )
+        seconds = self._machine.time_products(products)
+        total = sum(number * each for number, each in zip(products.values(), seconds, strict=True))
+        return total * shape.batch_size / batch_size
+
+    def _estimate_traffic(self, num_bytes: float, num_operations: int) -> float:
+        seconds = num_bytes / self._machine.bytes_per_second
+        return _XLA_TRAFFIC * seconds if self._jit_compile else seconds + _SECONDS_PER_OPERATION * num_operations
+
+
+def _make_runner(product: Product) -> Callable:
+    """Return a function that computes a product of random numbers."""
+    factors = [tf.cast(tf.random.stateless_normal(shape, (0, 1)), product.dtype) for shape in product.shapes]
+    arguments = dict(zip(_ARGUMENTS[product.kind], (*factors, *product.transposes), strict=True))
+    return lambda: getattr(tf.raw_ops, product.kind)(**arguments)
+
+
+def _time_median(compute: Callable) -> float:
+    compute()  # the first call includes one-time work
+    seconds: list[float] = []
+    start = time.perf_counter()
+    while len(seconds) < _MIN_RUNS or time.perf_counter() - start < _MIN_SECONDS:
+        before = time.perf_counter()
+        compute()
+        tf.test.experimental.sync_devices()  # GPU calls return before they finish
+        seconds.append(time.perf_counter() - before)
+    return statistics.median(seconds)

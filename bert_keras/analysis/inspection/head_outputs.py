@@ -1,20 +1,26 @@
-"""Predictions of the head of a model: classes, tags, answers, cosine similarity, replaced tokens."""
+"""Predictions of the head of a model: classes, tags, answers, cosine similarity, replaced and masked tokens."""
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import keras
 import numpy as np
 
-from bert_keras.analysis.inspection.forward_pass import ForwardPass
+from bert_keras.analysis.inspection.forward_pass import ForwardPass, InputSequence
 from bert_keras.checks import quote
-from bert_keras.heads.known_heads import find_finetuned_head, get_task_head
-from bert_keras.modeling import BertEmbedder, BertPretrainer, ElectraPretrainer
+from bert_keras.heads.known_heads import find_finetuned_head, find_head_of_class
+from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task, softmax
+from bert_keras.tasks.mask_checks import check_top_k
+from bert_keras.tasks.mask_filling import predict_tokens
+from bert_keras.tasks.mask_filling_task import find_top_tokens
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.task_loading import restore_task
+
+MAX_WORDS = 64  # masked in turn, each in a sequence of its own
+_TOKENS_PER_BATCH = 4096
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +58,23 @@ class Prediction:
     items: tuple[PredictedItem, ...]
 
 
+@dataclasses.dataclass(frozen=True)
+class MaskedPrediction:
+    """The prediction for one masked token.
+
+    Attributes:
+        position: position of the token in the sequence, from 0.
+        token: the masked token, or "[MASK]" if the text itself has it.
+        probability: probability of `token`; None if the text itself has [MASK].
+        proposals: the most probable tokens with their probabilities over the whole vocabulary, best first.
+    """
+
+    position: int
+    token: str
+    probability: float | None
+    proposals: tuple[tuple[str, float], ...]
+
+
 def make_predictor(folder: str | os.PathLike | None, model: keras.Model, tokenizer: BertTokenizer) -> Predictor | None:
     """Create a predictor for the task of a model, with the model's maximum sequence length; None without a task.
 
@@ -75,15 +98,15 @@ def predict_with_head(model: keras.Model, predictor: Predictor | None, forward_p
     Raises:
         InputError: the task accepts only pairs or only single texts, and the number of texts differs.
     """
-    texts = forward_pass.sequence.texts
-    if isinstance(model, BertPretrainer):
-        return _describe_next_sentence(forward_pass) if len(texts) == 2 else None
-    if isinstance(model, ElectraPretrainer):
-        return _describe_replaced_tokens(forward_pass)
-    if predictor is None or (isinstance(model, BertEmbedder) and len(texts) == 1):
+    texts, head = forward_pass.sequence.texts, find_head_of_class(type(model))
+    if head is None or head.description is None:
+        return None
+    if head.task is None:
+        return head.load("description")(forward_pass)
+    if predictor is None or (predictor.task.makes_vectors and len(texts) == 1):  # one vector has no similarity
         return None
     [answer] = predictor([texts])
-    return get_task_head(predictor.task.name).load("description")(predictor.task, answer)
+    return head.load("description")(predictor.task, answer)
 
 
 def describe_classes(task: Task, answer: Mapping) -> Prediction:
@@ -129,7 +152,10 @@ def describe_cosine(task: Task, answer: Mapping) -> Prediction:
     return Prediction(description, "cosine", (PredictedItem("cosine", answer["cosine"]),))
 
 
-def _describe_next_sentence(forward_pass: ForwardPass) -> Prediction:
+def describe_next_sentence(forward_pass: ForwardPass) -> Prediction | None:
+    """Describe whether the second text follows the first; None without a second text."""
+    if len(forward_pass.sequence.texts) == 1:
+        return None
     is_next, is_random = softmax(forward_pass.outputs["next_sentence_logits"]).tolist()
     items = (
         PredictedItem("the second text follows the first", is_next, is_predicted=is_next >= is_random),
@@ -138,7 +164,8 @@ def _describe_next_sentence(forward_pass: ForwardPass) -> Prediction:
     return Prediction("Next-sentence prediction from the pooled [CLS] vector.", "probability", items)
 
 
-def _describe_replaced_tokens(forward_pass: ForwardPass) -> Prediction:
+def describe_replaced_tokens(forward_pass: ForwardPass) -> Prediction:
+    """Describe which tokens were replaced."""
     probabilities = 1 / (1 + np.exp(-forward_pass.outputs["replaced_logits"].astype(np.float64)))
     sequence = forward_pass.sequence
     ranges = (sequence.segment_ids.tolist(), sequence.starts.tolist(), sequence.ends.tolist())
@@ -149,3 +176,59 @@ def _describe_replaced_tokens(forward_pass: ForwardPass) -> Prediction:
     )
     description = "Probability that each token was replaced; a token is predicted as replaced from 0.5."
     return Prediction(description, "probability", items)
+
+
+def get_masked_lm(model: keras.Model) -> MaskedLMModel | None:
+    """Return the model with the masked-LM head: the model itself, ELECTRA's generator, or None."""
+    return model if isinstance(model, MaskedLMModel) else getattr(model, "generator", None)
+
+
+def predict_masked_tokens(
+    model: MaskedLMModel, tokenizer: BertTokenizer, sequence: InputSequence, *, top_k: int = 5
+) -> tuple[MaskedPrediction, ...]:
+    """Predict every [MASK] of a sequence; without one, mask each of the first 64 words in turn with all its tokens.
+
+    The other words stay visible, as in Salazar et al. (2020), 2.
+
+    Args:
+        model: the result of `get_masked_lm`.
+        tokenizer: tokenizer of the model.
+        sequence: the sequence.
+        top_k: number of proposals for each token.
+
+    Raises:
+        InputError: `top_k` is below 1 or above the vocabulary size.
+    """
+    vocabulary = tokenizer.vocabulary
+    check_top_k(top_k, len(vocabulary))
+    masks = np.flatnonzero(sequence.token_ids == tokenizer.mask_id)
+    words = [masks] if len(masks) else find_words(sequence, tokenizer)[:MAX_WORDS]
+    predictions = []
+    for positions, probabilities in _predict(model, tokenizer, sequence, words):
+        best = find_top_tokens(probabilities, top_k)
+        for position, distribution, top_tokens in zip(positions, probabilities, best, strict=True):
+            probability = None if len(masks) else float(distribution[sequence.token_ids[position]])
+            proposals = tuple((vocabulary[token_id], share) for token_id, share in top_tokens)
+            predictions.append(MaskedPrediction(int(position), sequence.tokens[position], probability, proposals))
+    return tuple(predictions)
+
+
+def find_words(sequence: InputSequence, tokenizer: BertTokenizer) -> list[np.ndarray]:
+    """Return the positions of the tokens of each word, without special tokens."""
+    special_ids = [token_id for token_id in tokenizer.special_ids if token_id != tokenizer.unk_id]
+    is_word = (sequence.word_ids >= 0) & ~np.isin(sequence.token_ids, special_ids)
+    keys = np.where(is_word, sequence.segment_ids * len(sequence) + sequence.word_ids, -1)
+    return [np.flatnonzero(keys == key) for key in dict.fromkeys(keys[is_word].tolist())]
+
+
+def _predict(
+    model: MaskedLMModel, tokenizer: BertTokenizer, sequence: InputSequence, words: list[np.ndarray]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the masked positions `(M,)` of each word and the probabilities at these positions `(M, V)`."""
+    batch_size = max(1, _TOKENS_PER_BATCH // len(sequence))
+    for start in range(0, len(words), batch_size):
+        batch = words[start : start + batch_size]
+        features = {name: np.repeat(values, len(batch), axis=0) for name, values in sequence.features().items()}
+        for token_ids, positions in zip(features["token_ids"], batch, strict=True):
+            token_ids[positions] = tokenizer.mask_id
+        yield from zip(batch, predict_tokens(model, tokenizer, features, batch), strict=True)

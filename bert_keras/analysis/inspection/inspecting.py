@@ -8,17 +8,24 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from bert_keras.analysis.inspection.forward_pass import ForwardPass, run_forward_pass
-from bert_keras.analysis.inspection.head_outputs import Prediction, make_predictor, predict_with_head
-from bert_keras.analysis.inspection.head_summaries import HeadSummary, check_index, summarize_heads
-from bert_keras.analysis.inspection.input_sequence import make_input_sequence
-from bert_keras.analysis.inspection.masked_predictions import (
+from bert_keras.analysis.inspection.forward_pass import ForwardPass, make_input_sequence, run_forward_pass
+from bert_keras.analysis.inspection.head_outputs import (
     MaskedPrediction,
+    Prediction,
     get_masked_lm,
+    make_predictor,
     predict_masked_tokens,
+    predict_with_head,
 )
-from bert_keras.analysis.inspection.page.html_page import PAGE
-from bert_keras.analysis.inspection.vectors_and_curves import Similarity, compute_similarity, get_position_tables
+from bert_keras.analysis.inspection.html_page import PAGE
+from bert_keras.analysis.inspection.summaries import (
+    HeadSummary,
+    Similarity,
+    check_index,
+    compute_similarity,
+    get_position_tables,
+    summarize_heads,
+)
 from bert_keras.checkpoints import load, load_tokenizer
 from bert_keras.checkpoints.building import get_encoder
 from bert_keras.checkpoints.reading import find_folder
@@ -111,7 +118,7 @@ class Inspection:
             >>> bk.inspect("demo/classifier", "The with statement").to_html()[:15]
             '<!DOCTYPE html>'
         """
-        from bert_keras.analysis.inspection.page.inspection_page import render_page
+        from bert_keras.analysis.inspection.inspection_page import render_page
 
         return render_page(self, sections)
 

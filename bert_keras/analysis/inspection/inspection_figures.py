@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_keras.analysis.inspection.forward_pass import count_scores
-from bert_keras.analysis.inspection.head_summaries import HEADINGS
-from bert_keras.analysis.inspection.vectors_and_curves import (
+from bert_keras.analysis.inspection.summaries import (
+    HEADINGS,
     MAX_POSITIONS,
     average_by_distance,
     compute_activations,
@@ -26,8 +26,10 @@ _STATISTICS = ("entropy", "distance", "cls", "sep", "itself", "previous", "next"
 
 def draw_figures(inspection: "Inspection") -> list[FigureSection]:
     """Draw all figures of an inspection, in the order of the page."""
+    numbers = {"layer": inspection.layer, "head": inspection.head}
+    chosen = [f"{name}_{number}" for name, number in numbers.items() if number is not None]
     return [
-        FigureSection(_name_attention_file(inspection), "Attention", "", draw_attention(inspection)),
+        FigureSection("_".join(["attention", *chosen]), "Attention", "", draw_attention(inspection)),
         FigureSection("heads", "Attention heads", "", draw_heads(inspection)),
         FigureSection("scores", "Attention scores", "", draw_scores(inspection)),
         FigureSection("similarity", "Token similarity", "", draw_similarity(inspection)),
@@ -168,11 +170,6 @@ def _draw_attention_map(inspection: "Inspection", layer: int, head: int) -> typi
     _label_tokens(axes, tokens, label_queries=True)
     figure.colorbar(image, ax=axes, shrink=0.8).set_label("attention probability", fontsize=8)
     return figure
-
-
-def _name_attention_file(inspection: "Inspection") -> str:
-    numbers = {"layer": inspection.layer, "head": inspection.head}
-    return "_".join(["attention", *(f"{name}_{number}" for name, number in numbers.items() if number is not None)])
 
 
 def _select(number: int | None, count: int) -> list[int]:

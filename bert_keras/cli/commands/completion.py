@@ -9,7 +9,7 @@ Open a new shell afterwards.
 
 import argparse
 
-from bert_keras.cli.console.report import print_result
+from bert_keras.cli.console import print_result
 from bert_keras.extras import check_installed
 
 SHELLS = ("bash", "zsh", "tcsh")

@@ -6,10 +6,17 @@ import argparse
 import pathlib
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.console.quiet import load_tensorflow
-from bert_keras.cli.console.report import print_result, print_settings
-from bert_keras.cli.options.argument_checks import add_overwrite, check_all
-from bert_keras.cli.options.model_folder import parse_model_path, read_any_model
+from bert_keras.cli.console import print_result, print_settings
+from bert_keras.cli.interrupts import load_tensorflow
+from bert_keras.cli.options.argument_checks import (
+    add_model,
+    add_option,
+    add_overwrite,
+    add_path,
+    check_all,
+    parse_model_path,
+    read_any_model,
+)
 from bert_keras.publishing import check_writable_folder
 
 if TYPE_CHECKING:
@@ -18,39 +25,27 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "source",
-        type=parse_model_path,
-        metavar="IN",
-        help="Hugging Face, Google TF1, KerasHub or bert-keras folder; or hf://ORG/NAME[@REVISION]",
-    )
-    parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="output folder")
-    parser.add_argument(
-        "--to",
-        choices=["huggingface", "keras_hub"],
-        default="huggingface",
-        help="output format; huggingface is also the format of bert-keras (default %(default)s)",
-    )
-    parser.add_argument(
-        "--adapter",
-        type=parse_model_path,
-        metavar="FOLDER",
-        help="merge this LoRA adapter of PEFT (adapter_config.json, adapter_model.safetensors) into the weights",
-    )
+    add_model(parser, "source", "Hugging Face, Google TF1, KerasHub or bert-keras folder", metavar="IN")
+    add_path(parser, "out", "output folder")
+    text = "output format; huggingface is also the format of bert-keras"
+    add_option(parser, "--to", ("huggingface", "keras_hub"), text, "huggingface")
+    text = "merge this LoRA adapter of PEFT (adapter_config.json, adapter_model.safetensors) into the weights"
+    add_option(parser, "--adapter", parse_model_path, text, metavar="FOLDER")
     add_overwrite(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
+    from bert_keras.checkpoints.adapters.adapter_folder import read_adapter_folder
+
+    adapter = {} if arguments.adapter is None else {"adapter": arguments.adapter}
+    inputs = [arguments.source, *adapter.values()]
     source, *_ = check_all(
         lambda: read_any_model(arguments.source),
-        lambda: _check_adapter(arguments),
-        lambda: check_writable_folder(
-            arguments.out, "convert", overwrite=arguments.overwrite, inputs=_list_inputs(arguments)
-        ),
+        *(lambda path=path: read_adapter_folder(path) for path in adapter.values()),
+        lambda: check_writable_folder(arguments.out, "convert", overwrite=arguments.overwrite, inputs=inputs),
     )
     source = _merge_adapter(source, arguments.adapter)
-    adapter = {} if arguments.adapter is None else {"adapter": arguments.adapter}
     print_settings("convert", {"in": arguments.source, **adapter, "out": arguments.out, "to": arguments.to})
     load_tensorflow()
     from bert_keras.checkpoints import convert
@@ -58,12 +53,7 @@ def run(arguments: argparse.Namespace) -> None:
     unmerged = arguments.adapter if isinstance(source, pathlib.Path) else None  # a .keras file, for which it is refused
     model, lost = convert(source, arguments.out, arguments.to, adapter=unmerged, overwrite=arguments.overwrite)
     name, num_parameters = type(model).__name__, model.count_params()
-    result = {
-        "out": str(arguments.out),
-        "model": name,
-        "num_parameters": num_parameters,
-        "not_carried_over": lost,
-    }
+    result = {"out": str(arguments.out), "model": name, "num_parameters": num_parameters, "not_carried_over": lost}
     lines = [
         f"wrote {arguments.out}: {name}, {num_parameters:,} parameters",
         *(f"not carried over: {item}" for item in lost),
@@ -71,24 +61,8 @@ def run(arguments: argparse.Namespace) -> None:
     print_result(lines, result, as_json=arguments.json)
 
 
-def _list_inputs(arguments: argparse.Namespace) -> list[pathlib.Path | str]:
-    return [arguments.source, *([] if arguments.adapter is None else [arguments.adapter])]
-
-
-def _check_adapter(arguments: argparse.Namespace) -> None:
-    """Raise `InputError` if the folder of `--adapter` has no LoRA adapter."""
-    if arguments.adapter is not None:
-        from bert_keras.checkpoints.adapters.adapter_folder import read_adapter_folder
-
-        read_adapter_folder(arguments.adapter)
-
-
 def _merge_adapter(source: Checkpoint | pathlib.Path, adapter: pathlib.Path | str | None) -> Checkpoint | pathlib.Path:
-    """Return the checkpoint with the adapter merged; the path of a `.keras` file, which takes none, unchanged.
-
-    Raises:
-        InputError: the adapter does not belong to the checkpoint.
-    """
+    """Return the checkpoint with the adapter merged; the path of a `.keras` file, which takes none, unchanged."""
     if adapter is None or isinstance(source, pathlib.Path):
         return source
     from bert_keras.checkpoints.adapters.merged_checkpoint import merge_adapter

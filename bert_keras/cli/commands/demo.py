@@ -10,9 +10,8 @@ import sys
 import textwrap
 import time
 
-from bert_keras.cli.console.report import print_result
-from bert_keras.cli.console.terminal import print_line
-from bert_keras.cli.options.argument_checks import add_overwrite
+from bert_keras.cli.console import print_line, print_result
+from bert_keras.cli.options.argument_checks import add_flag, add_overwrite, add_path
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_folder
 
@@ -22,22 +21,15 @@ _NUM_QUESTIONS = 4
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "out",
-        type=pathlib.Path,
-        metavar="OUT",
-        nargs="?",
-        default=pathlib.Path("demo"),
-        help="output folder (default demo)",
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="train for a few steps only, to check that everything runs"
-    )
+    add_path(parser, "out", "output folder (default demo)", nargs="?", default=pathlib.Path("demo"))
+    add_flag(parser, "--quick", "train for a few steps only, to check that everything runs")
     add_overwrite(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
+    from bert_keras.cli.main import parser
+
     _check_out(arguments.out, overwrite=arguments.overwrite)
     started = time.monotonic()
     out = arguments.out
@@ -46,7 +38,8 @@ def run(arguments: argparse.Namespace) -> None:
         print_line("")
         print_line(f"$ bert-keras {' '.join(command)}")
         with contextlib.redirect_stdout(sys.stderr):  # standard output is for the demo's own result
-            _run_command(command + ["--overwrite"] * arguments.overwrite)
+            parsed = parser().parse_args(command + ["--overwrite"] * arguments.overwrite)
+            parsed.run(parsed)
     print_line("")
     print_line("Predictions of the exported model, in a fresh process with TensorFlow and tensorflow-text only:")
     answers = query_export(out / "artifacts", dev[:: max(len(dev) // _NUM_QUESTIONS, 1)][:_NUM_QUESTIONS])
@@ -112,10 +105,3 @@ def query_export(artifacts: pathlib.Path, questions: list[tuple[str, str]]) -> l
             questions, outputs["label"], outputs["probabilities"], strict=True
         )
     ]
-
-
-def _run_command(command: list[str]) -> None:
-    from bert_keras.cli.main import parser
-
-    arguments = parser().parse_args(command)
-    arguments.run(arguments)

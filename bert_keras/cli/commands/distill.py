@@ -24,14 +24,24 @@ from bert_keras.cli.commands.finetune import (
     get_file_name,
     report_missing_matplotlib,
 )
-from bert_keras.cli.console.quiet import load_tensorflow
-from bert_keras.cli.console.report import print_result, print_settings, print_table, print_warnings
-from bert_keras.cli.options import distillation_options, task_options, tracking_options, training_options
-from bert_keras.cli.options.argument_checks import check_all, check_exists
-from bert_keras.cli.options.model_folder import read_model
+from bert_keras.cli.console import print_result, print_settings, print_table, print_warnings
+from bert_keras.cli.interrupts import load_tensorflow
+from bert_keras.cli.options import finetuning_options, task_options, training_options
+from bert_keras.cli.options.argument_checks import (
+    add_flag,
+    add_model,
+    add_option,
+    add_path,
+    check_all,
+    check_exists,
+    positive_integer,
+    positive_number,
+    read_model,
+)
 from bert_keras.config import PRESETS
 from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
+from bert_keras.training.config.distillation_file import KEYS, read_distillation_file
 from bert_keras.training.config.distillation_settings import Distillation
 
 if TYPE_CHECKING:
@@ -40,12 +50,71 @@ if TYPE_CHECKING:
     from bert_keras.tasks.examples.distillation_data import DistillationData
     from bert_keras.training.distilling.distilled_folder import Distilled
 
-add_arguments = distillation_options.add_arguments
+
+# flag, field of Distillation, type or choices, help
+_STUDENT = (
+    ("--layers", "num_layers", positive_integer, "number of layers: without --student that many of the teacher's"),
+    (
+        "--student",
+        "student",
+        str,
+        f"new encoder of this size ({', '.join(PRESETS)}), or a checkpoint folder with the teacher's vocabulary",
+    ),
+    ("--hidden-dim", "hidden_dim", positive_integer, "width of a new encoder (default: that of the preset)"),
+    ("--num-heads", "num_heads", positive_integer, "attention heads of a new encoder (default: those of the preset)"),
+    (
+        "--intermediate-dim",
+        "intermediate_dim",
+        positive_integer,
+        "feed-forward width of a new encoder (default: in the preset's proportion to the width)",
+    ),
+)
+_LOSSES = (
+    ("--temperature", "temperature", positive_number, "divides the logits of classes"),
+    ("--label-weight", "label_weight", float, "weight of the labels; the teacher's outputs have the rest, up to 1"),
+    ("--hidden-weight", "hidden_weight", float, "weight of the hidden states"),
+    ("--attention-weight", "attention_weight", float, "weight of the attention probabilities"),
+)
+_DEFAULTS = {"on_error": "stop"} | {
+    field.name: field.default for field in dataclasses.fields(Distillation) if field.default is not None
+}
+_OPTION_NAMES = {
+    key: field
+    for flag, field, *_ in (*_STUDENT, *_LOSSES, *finetuning_options.FLAGS)
+    if (key := flag.removeprefix("--").replace("-", "_")) != field
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    add_model(parser, "teacher", "fine-tuned checkpoint folder with a vocabulary")
+    add_path(parser, "out", "output checkpoint folder")
+    add_option(parser, "--config", pathlib.Path, "TOML file with settings; options override it")
+    add_option(parser, "--train", pathlib.Path, "file with labelled examples; may be left out with --unlabelled")
+    add_option(parser, "--unlabelled", pathlib.Path, "file with examples without labels, as for predict")
+    add_option(parser, "--dev", pathlib.Path, "file with held-out examples (default: a fraction of --train)")
+    text = f"without --dev: fraction that is held out, stratified by class (default {DEV_SHARE:g})"
+    add_option(parser, "--dev-share", positive_number, text)
+    task_options.add_length_options(parser, length="that of the teacher", overlap="that of the teacher")
+    task_options.add_on_error(parser)
+    parser.set_defaults(on_error=None)
+    finetuning_options.add_settings(parser.add_argument_group("student"), _STUDENT, _DEFAULTS)
+    text = "keep only the tokens that the training texts use, and single characters of ASCII"
+    add_flag(parser, "--trim-vocabulary", text, has_negative=True)
+    finetuning_options.add_settings(parser.add_argument_group("losses"), _LOSSES, _DEFAULTS)
+    flags = [row for row in finetuning_options.FLAGS if not row[1].startswith("lora_")]
+    training = parser.add_argument_group("training")
+    finetuning_options.add_settings(training, flags, _DEFAULTS)
+    finetuning_options.add_kept_epoch(training)
+    training_options.add_training_options(parser)
+    task_options.add_file_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    distillation_options.apply_config(arguments)
+    finetuning_options.apply_settings_file(
+        arguments, lambda path: read_distillation_file(path, _OPTION_NAMES), KEYS, _DEFAULTS
+    )
     teacher, settings = _checked(arguments)
     task = _read_task(arguments, teacher, settings)
     data = _read(arguments, task)  # before the workers start, so that a bad file is reported once
@@ -59,7 +128,7 @@ def run(arguments: argparse.Namespace) -> None:
     from bert_keras.training.tracking.fit_progress import FitProgress
 
     described = {"task": task_options.format_task(task), **task_options.describe_skipped(data.bad)}
-    described |= distillation_options.describe_settings(settings, has_labels=data.num_labelled > 0)
+    described |= describe_settings(settings, has_labels=data.num_labelled > 0)
     described |= {"sequences": task_options.format_lengths(task), **describe_training(settings, task, strategy)}
     data = score_teacher(data, teacher)
     score = {"teacher's score": f"{task.main_score} {data.teacher_scores[task.main_score]:.4g}"}
@@ -70,12 +139,8 @@ def run(arguments: argparse.Namespace) -> None:
             teacher,
             arguments.out,
             train=data,
-            callbacks=[progress, *tracking_options.make_callbacks(arguments)],
-            tensorboard=arguments.tensorboard,
-            verbose=False,
-            strategy=strategy,
             card_facts=_describe_files(arguments, data, get_file_name) | described,
-            **training_options.get_backup_arguments(arguments),
+            **training_options.get_run_arguments(arguments, progress, strategy),
             **dataclasses.asdict(settings),
         )
     if is_chief(strategy):
@@ -102,6 +167,30 @@ def _print_result(arguments: argparse.Namespace, distilled: Distilled) -> None:
     print_result(sentence, result, as_json=arguments.json)
 
 
+def describe_settings(settings: Distillation, *, has_labels: bool) -> dict[str, object]:
+    """Return the student and the losses, to print; without labelled examples there is no loss on labels."""
+    if settings.student is None:
+        student = f"{settings.num_layers} of the teacher's layers"
+    else:
+        sizes = {
+            name: getattr(settings, name) for name in ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
+        }
+        given = [f"{name} {value}" for name, value in sizes.items() if value is not None]
+        student = ", ".join([settings.student, *given])
+    label_weight = settings.label_weight if has_labels else 0.0
+    weights = {
+        "labels": label_weight,
+        "outputs": 1 - label_weight,
+        "hidden states": settings.hidden_weight,
+        "attention": settings.attention_weight,
+    }
+    return {
+        "student": student + (", with the tokens of the training texts" if settings.trim_vocabulary else ""),
+        "losses": ", ".join(f"{name} {weight:g}" for name, weight in weights.items() if weight),
+        "temperature": f"{settings.temperature:g}",
+    }
+
+
 def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, Distillation]:
     """Run the checks that do not read the examples; return the teacher and the settings."""
     files = [path for path in (arguments.train, arguments.dev, arguments.unlabelled) if path is not None]
@@ -112,8 +201,8 @@ def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, Distillation]:
         lambda: check_dev_share(arguments),
         *(lambda path=path: check_exists(path, "a file of examples") for path in files),
         lambda: training_options.check_out(arguments, arguments.teacher, *inputs),
-        lambda: tracking_options.check_tracking(arguments),
-        lambda: distillation_options.make_settings(arguments),
+        lambda: training_options.check_tracking(arguments),
+        lambda: finetuning_options.make_settings(arguments, Distillation),
     )
     return teacher, settings
 

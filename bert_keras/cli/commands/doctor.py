@@ -6,7 +6,6 @@ file; it is checked instead of the installation.
 """
 
 import argparse
-import pathlib
 import shutil
 import sys
 import textwrap
@@ -14,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count
-from bert_keras.cli.console.report import print_result
-from bert_keras.cli.console.terminal import print_line, printable
+from bert_keras.cli.console import print_line, print_result, printable
+from bert_keras.cli.options.argument_checks import add_flag, add_path
 from bert_keras.errors import DoctorError, InputError
 
 if TYPE_CHECKING:
@@ -28,22 +27,14 @@ _FIX = "fix: "
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("path", type=pathlib.Path, metavar="PATH", nargs="?", help="folder or file to check")
-    parser.add_argument(
-        "--no-self-test",
-        action="store_true",
-        help="do not train a tiny model; TensorFlow is imported only if the system has a GPU",
-    )
+    add_path(parser, "path", "folder or file to check", nargs="?")
+    add_flag(parser, "--no-self-test", "do not train a tiny model; TensorFlow is imported only if the system has a GPU")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    if arguments.path is not None:
-        from bert_keras.doctor.examination import find_check
-
-        if arguments.no_self_test:
-            raise InputError("--no-self-test is for the check without a PATH; leave one of them out")
-        find_check(arguments.path)
+    if arguments.path is not None and arguments.no_self_test:
+        raise InputError("--no-self-test is for the check without a PATH; leave one of them out")
     _start(arguments)
 
 
@@ -105,5 +96,4 @@ def _wrap(head: str, text: str, indent: int, width: int | None) -> list[str]:
         subsequent_indent=" " * indent,
         break_long_words=False,
         break_on_hyphens=False,
-        drop_whitespace=True,
     ) or [head.rstrip()]

@@ -11,20 +11,23 @@ from __future__ import annotations
 import argparse
 import itertools
 import pathlib
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.console.parity_table import (
+from bert_keras.cli.console import (
+    ProgressBar,
     format_not_carried_over,
     format_parity_table,
     format_scores,
     format_tokenizer_differences,
     format_trimmed_vocabulary,
+    print_result,
+    print_settings,
 )
-from bert_keras.cli.console.quiet import load_tensorflow
-from bert_keras.cli.console.report import ProgressBar, print_result, print_settings
+from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options import task_options
 from bert_keras.cli.options.argument_checks import (
+    add_flag,
+    add_model,
     add_option,
     add_overwrite,
     add_path,
@@ -33,22 +36,18 @@ from bert_keras.cli.options.argument_checks import (
     check_exists,
     non_negative_number,
     positive_integer,
+    read_model,
 )
-from bert_keras.cli.options.model_folder import add_model, read_model
 from bert_keras.errors import InputError
 from bert_keras.extras import check_can_export
 from bert_keras.pipelines.corpus.text_sources import find_sources
-from bert_keras.pipelines.readers.option_spelling import spell_flag
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.export.settings import ExportSettings
 
-_OPTIONS_OF_SETTINGS = {
-    "quantizations": "quantize",
-    "examples": "eval",
-    "calibration": "calibrate",
-}  # where the names differ
+# where the names differ
+_OPTIONS_OF_SETTINGS = {"quantizations": "quantize", "examples": "eval", "calibration": "calibrate"}
 _GUIDES = {"saved_model": "serving", "onnx": "deploy"}  # format: the folder with the commands to serve it
 
 
@@ -63,20 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=["saved_model"],
         help="formats to export to (default saved_model)",
     )
-    add_option(
-        parser,
-        "--min-serving",
-        str,
-        "oldest version of TensorFlow Serving that must load the SavedModel (default 2.13)",
-        metavar="VERSION",
-    )
+    serving = "oldest version of TensorFlow Serving that must load the SavedModel (default 2.13)"
+    add_option(parser, "--min-serving", str, serving, metavar="VERSION")
     add_option(parser, "--model-name", str, "name of the served model (default: the name of the checkpoint folder)")
-    parser.add_argument(
-        "--pairs",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="whether the SavedModel takes pairs of texts (default: as in training)",
-    )
+    pairs = "whether the SavedModel takes pairs of texts (default: as in training)"
+    add_flag(parser, "--pairs", pairs, has_negative=True)
     add_option(
         parser,
         "--trim-vocabulary",
@@ -111,13 +101,8 @@ def _add_quantization_options(parser: argparse.ArgumentParser) -> None:
 def _add_tflite_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("TFLite")
     add_option(group, "--tflite-length", positive_integer, "sequence length (default: that of the task, at most 128)")
-    add_option(
-        group,
-        "--tflite-lengths",
-        positive_integer,
-        "also write a file with one signature per length, such as 32 64 128",
-        nargs="+",
-    )
+    signatures = "also write a file with one signature per length, such as 32 64 128"
+    add_option(group, "--tflite-lengths", positive_integer, signatures, nargs="+")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -125,11 +110,11 @@ def run(arguments: argparse.Namespace) -> None:
     from bert_keras.export.settings import ExportSettings
     from bert_keras.export.targets import check_export_target
 
+    files = (arguments.eval, arguments.calibrate, arguments.trim_vocabulary)
+    inputs = [arguments.checkpoint, *filter(None, files)]
     checkpoint, *_ = check_all(
         lambda: read_model(arguments.checkpoint),
-        lambda: check_export_target(
-            arguments.out, arguments.to, overwrite=arguments.overwrite, inputs=_list_inputs(arguments)
-        ),
+        lambda: check_export_target(arguments.out, arguments.to, overwrite=arguments.overwrite, inputs=inputs),
         lambda: _check_format_options(arguments),
         *([lambda: check_exists(arguments.eval, "a file of labelled examples")] if arguments.eval else []),
         *([lambda: check_exists(arguments.calibrate, "a file of texts")] if arguments.calibrate else []),
@@ -148,12 +133,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     with ProgressBar("exporting", None, has_rate=False) as bar:
         parity = export_model(
-            checkpoint,
-            arguments.out,
-            arguments.to,
-            overwrite=arguments.overwrite,
-            progress=bar.update,
-            **settings,
+            checkpoint, arguments.out, arguments.to, overwrite=arguments.overwrite, progress=bar.update, **settings
         )
     reports = parity["artifacts"]
     tables = [*format_parity_table(reports).split("\n"), *format_scores(reports), *format_not_carried_over(reports)]
@@ -167,16 +147,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _get_settings(arguments: argparse.Namespace) -> dict[str, object]:
     """Return the given fields of `ExportSettings`, except the examples."""
-    given = task_options.get_given_options(
-        arguments,
-        "min_serving",
-        "model_name",
-        "pairs",
-        "tflite_length",
-        "tolerance",
-        "thorough",
-        "trim_vocabulary",
-    )
+    names = ("min_serving", "model_name", "pairs", "tflite_length", "tolerance", "thorough", "trim_vocabulary")
+    given = task_options.get_given_options(arguments, *names)
     if arguments.quantize is not None:
         given["quantizations"] = tuple(arguments.quantize)
     if arguments.tflite_lengths is not None:
@@ -192,25 +164,16 @@ def _check_format_options(arguments: argparse.Namespace) -> None:
     for formats, settings in itertools.groupby(SETTING_FORMATS, SETTING_FORMATS.get):
         names = [_OPTIONS_OF_SETTINGS.get(name, name) for name in settings]
         if not set(formats) & set(arguments.to) and (given := task_options.get_given_options(arguments, *names)):
-            problem = (
-                f"{_format_options(given)} is for --to {' or '.join(formats)}, and --to is {' '.join(arguments.to)}"
-            )
+            options = task_options.format_options(given)
+            problem = f"{options} is for --to {' or '.join(formats)}, and --to is {' '.join(arguments.to)}"
             problems.append(f"{problem}: leave it out, or add {formats[0]}")
     given = [*task_options.get_given_options(arguments, *task_options.FILE_OPTIONS)]
     given += ["on_error"] if arguments.on_error == "skip" else []
     if given and arguments.eval is None:
-        problems.append(f"{_format_options(given)} is for the file of --eval: leave it out, or name a file")
+        options = task_options.format_options(given)
+        problems.append(f"{options} is for the file of --eval: leave it out, or name a file")
     if problems:
         raise InputError("; ".join(problems))
-
-
-def _format_options(options: Iterable[str]) -> str:
-    return ", ".join(map(spell_flag, options))
-
-
-def _list_inputs(arguments: argparse.Namespace) -> list[pathlib.Path]:
-    files = (arguments.eval, arguments.calibrate, arguments.trim_vocabulary)
-    return [arguments.checkpoint, *(file for file in files if file)]
 
 
 def _describe_settings(arguments: argparse.Namespace, settings: ExportSettings) -> dict[str, object]:
@@ -228,11 +191,7 @@ def _describe_settings(arguments: argparse.Namespace, settings: ExportSettings) 
 
 
 def _read_calibration(arguments: argparse.Namespace, checkpoint: Checkpoint) -> list:
-    """Read the texts to calibrate on, as examples of the task.
-
-    Raises:
-        InputError: the checkpoint has no task, or a text cannot be read.
-    """
+    """Read the texts to calibrate on, as examples of the task."""
     from bert_keras.tasks.examples.file_options import FileOptions
     from bert_keras.tasks.examples.prediction_data import read_prediction_data
     from bert_keras.tasks.task_loading import read_checkpoint_task

@@ -4,10 +4,16 @@ import argparse
 import dataclasses
 from collections.abc import Iterator
 
-from bert_keras.cli.console.quiet import load_tensorflow
-from bert_keras.cli.console.report import print_result, print_settings
-from bert_keras.cli.options.argument_checks import add_option, check_all, check_unicode, positive_integer
-from bert_keras.cli.options.model_folder import add_model, read_model
+from bert_keras.cli.console import print_result, print_settings
+from bert_keras.cli.interrupts import load_tensorflow
+from bert_keras.cli.options.argument_checks import (
+    add_model,
+    add_option,
+    check_all,
+    check_unicode,
+    positive_integer,
+    read_model,
+)
 from bert_keras.errors import InputError
 
 

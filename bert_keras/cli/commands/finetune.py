@@ -20,24 +20,22 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count
-from bert_keras.cli.console.quiet import load_tensorflow
-from bert_keras.cli.console.report import print_result, print_settings, print_table, print_warnings
-from bert_keras.cli.console.terminal import print_line
-from bert_keras.cli.options import finetuning_options, task_options, tracking_options, training_options
-from bert_keras.cli.options.argument_checks import check_all, check_exists
-from bert_keras.cli.options.model_folder import read_model
-from bert_keras.cli.options.search_options import (
+from bert_keras.cli.console import print_line, print_result, print_settings, print_table, print_warnings
+from bert_keras.cli.interrupts import load_tensorflow
+from bert_keras.cli.options import finetuning_options, task_options, training_options
+from bert_keras.cli.options.argument_checks import check_all, check_exists, read_model
+from bert_keras.cli.options.finetuning_options import (
     check_search,
     describe_search,
     leave_out_searched,
     make_search,
     make_space,
-    print_trials,
 )
 from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.figures import check_matplotlib
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
 from bert_keras.training.config.finetuning_settings import FineTuning
+from bert_keras.training.search.trials import format_trials
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -80,13 +78,9 @@ def run(arguments: argparse.Namespace) -> None:
             checkpoint,
             arguments.out,
             train=data,
-            callbacks=[progress, *tracking_options.make_callbacks(arguments)],
-            tensorboard=arguments.tensorboard,
-            verbose=False,
             search=make_search(arguments, progress),
-            strategy=strategy,
             card_facts=_describe_files(arguments, data, get_file_name) | described,
-            **training_options.get_backup_arguments(arguments),
+            **training_options.get_run_arguments(arguments, progress, strategy),
             **dataclasses.asdict(settings),
         )
     if not is_chief(strategy):
@@ -99,7 +93,8 @@ def _print_result(arguments: argparse.Namespace, tuned: FineTuned) -> None:
     from bert_keras.training.finetuned_folder import collect_metrics, describe_epoch
 
     data = tuned.data
-    print_trials(tuned)
+    if tuned.trials:
+        print_table(*format_trials(tuned.trials, data.task.main_score))
     print_table(["epoch", *tuned.epochs[0]], [[place, *epoch.values()] for place, epoch in enumerate(tuned.epochs, 1)])
     skipped = f"; {format_count(data.bad.num_bad, 'bad example')} skipped" if data.bad.num_bad else ""
     scores = task_options.format_scores(tuned.scores, tuned.task.main_score)
@@ -123,7 +118,7 @@ def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, FineTuning]:
         lambda: training_options.check_out(arguments, arguments.checkpoint, *inputs),
         lambda: task_options.check_options_of_task(arguments, arguments.task, arguments.problem),
         *(lambda path=path: task_options.check_extension(path, arguments.task, arguments.format) for path in files),
-        lambda: tracking_options.check_tracking(arguments),
+        lambda: training_options.check_tracking(arguments),
         lambda: check_search(arguments),
         lambda: finetuning_options.make_settings(arguments),
     )

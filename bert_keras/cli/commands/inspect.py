@@ -9,9 +9,11 @@ import argparse
 import collections
 import pathlib
 
-from bert_keras.cli.console.quiet import load_tensorflow
-from bert_keras.cli.console.report import print_result, print_settings
+from bert_keras.cli.console import print_result, print_settings
+from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options.argument_checks import (
+    add_flag,
+    add_model,
     add_option,
     add_overwrite,
     check_all,
@@ -19,8 +21,8 @@ from bert_keras.cli.options.argument_checks import (
     check_unicode,
     non_negative_integer,
     positive_integer,
+    read_model,
 )
-from bert_keras.cli.options.model_folder import add_model, read_model
 from bert_keras.errors import InputError
 from bert_keras.figures import check_matplotlib
 from bert_keras.hub.names import is_hub_name
@@ -32,13 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser, "model", "BERT or ELECTRA folder with a WordPiece vocabulary")
     parser.add_argument("texts", nargs="*", default=[], metavar="TEXT", help="quoted text, and a second one for a pair")
     add_option(parser, "--out", pathlib.Path, "output folder", metavar="OUT", required=True)
-    parser.add_argument("--training", action="store_true", help="show the training curves of MODEL")
+    add_flag(parser, "--training", "show the training curves of MODEL")
     add_option(parser, "--layer", non_negative_integer, "layer to draw (default: all)")
     add_option(parser, "--head", non_negative_integer, "head to draw (default: all)")
     add_option(parser, "--top-k", positive_integer, "number of predictions per [MASK]", 5)
-    parser.add_argument(
-        "--no-pictures", action="store_true", help="write only the page, without figures; does not need matplotlib"
-    )
+    add_flag(parser, "--no-pictures", "write only the page, without figures; does not need matplotlib")
     add_overwrite(parser)
 
 
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _check_model(arguments: argparse.Namespace) -> None:
     """Raise `InputError` if the folder cannot be used, or does not have the given layer or head."""
-    from bert_keras.analysis.inspection.head_summaries import check_index
+    from bert_keras.analysis.inspection.summaries import check_index
 
     if arguments.training:
         if is_hub_name(arguments.model):
@@ -91,24 +91,23 @@ def _inspect_text(arguments: argparse.Namespace) -> None:
     files = inspection.save(arguments.out, pictures=not arguments.no_pictures, overwrite=arguments.overwrite)
     kinds = collections.Counter(head.kind for head in inspection.heads)
     counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-    sentence = (
-        f"wrote {arguments.out}: open {arguments.out / files[0]}; {len(inspection.tokens):,} tokens, "
-        f"{len(inspection.heads):,} heads ({counted})"
-    )
-    print_result(sentence, {"out": str(arguments.out), "files": files, **inspection.to_dict()}, as_json=arguments.json)
+    contents = f"{len(inspection.tokens):,} tokens, {len(inspection.heads):,} heads ({counted})"
+    _print_result(arguments, files, contents, inspection.to_dict())
 
 
 def _training(arguments: argparse.Namespace) -> None:
-    from bert_keras.analysis.inspection.page.training_page import save_training_history
-    from bert_keras.analysis.inspection.training_history import read_training_history
+    from bert_keras.analysis.inspection.training_history import read_training_history, save_training_history
 
     history = read_training_history(arguments.model)
     print_settings("inspect", _describe_settings(arguments))
     pictures = not arguments.no_pictures
     files = save_training_history(history, arguments.out, pictures=pictures, overwrite=arguments.overwrite)
-    sentence = f"wrote {arguments.out}: open {arguments.out / files[0]}; {len(history.charts):,} curves"
-    result = {"out": str(arguments.out), "files": files, "scores": history.scores}
-    print_result(sentence, result, as_json=arguments.json)
+    _print_result(arguments, files, f"{len(history.charts):,} curves", {"scores": history.scores})
+
+
+def _print_result(arguments: argparse.Namespace, files: list[str], contents: str, result: dict) -> None:
+    sentence = f"wrote {arguments.out}: open {arguments.out / files[0]}; {contents}"
+    print_result(sentence, {"out": str(arguments.out), "files": files, **result}, as_json=arguments.json)
 
 
 def _describe_settings(arguments: argparse.Namespace) -> dict[str, object]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.console.report import (
+from bert_keras.cli.console import (
     ProgressBar,
     format_peak_memory,
     get_peak_memory,
@@ -16,6 +16,7 @@ from bert_keras.cli.console.report import (
     print_settings,
     print_warnings,
 )
+from bert_keras.cli.options import text_options
 from bert_keras.cli.options.argument_checks import (
     add_option,
     add_overwrite,
@@ -24,14 +25,6 @@ from bert_keras.cli.options.argument_checks import (
     check_all,
     non_negative_integer,
     positive_integer,
-)
-from bert_keras.cli.options.text_options import (
-    add_text_options,
-    add_tokenizer_options,
-    describe_text,
-    describe_tokenizer,
-    find_text,
-    get_given_tokenizer_settings,
 )
 from bert_keras.files import compute_digest
 from bert_keras.publishing import check_writable_file
@@ -47,10 +40,10 @@ _MAX_WORKERS = 8  # one process reads the text for all of them: 0.75 s of readin
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_path(parser, "out", "output file, such as vocab.txt")
-    add_text_options(parser)
+    text_options.add_text_options(parser)
     add_option(parser, "--size", positive_integer, "maximum number of tokens", 30522)
     add_option(parser, "--min-frequency", positive_integer, "minimum number of occurrences of a token", 2)
-    add_tokenizer_options(parser)
+    text_options.add_tokenizer_options(parser)
     add_option(
         parser,
         "--alphabet",
@@ -59,13 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "become [UNK] (default: 1,000, or as many as cover 99.95%% of the text, as far as --size permits)",
     )
     add_option(parser, "--unused", non_negative_integer, "number of reserved tokens [unused0], [unused1], ...", 0)
-    add_option(
-        parser,
-        "--max-words",
-        positive_integer,
-        "maximum number of distinct words in memory, 0.9 GB per million; the rarest words beyond it are discarded",
-        1_000_000,
-    )
+    text = "maximum number of distinct words in memory, 0.9 GB per million; the rarest words beyond it are discarded"
+    add_option(parser, "--max-words", positive_integer, text, 1_000_000)
     add_workers(parser, "processes that count words", _MAX_WORKERS)
     add_overwrite(parser)
 
@@ -74,12 +62,13 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     started = time.monotonic()
     from bert_keras.pipelines.text.vocabulary_settings import get_settings_path
+    from bert_keras.pipelines.text.vocabulary_training import make_leading_tokens
 
     *_, leading, sources = check_all(
         lambda: check_writable_file(arguments.out, overwrite=arguments.overwrite),
         lambda: check_writable_file(get_settings_path(arguments.out), overwrite=arguments.overwrite),
-        lambda: _make_leading_tokens(arguments),
-        lambda: find_text(arguments.text, out=arguments.out),
+        lambda: make_leading_tokens(arguments.special_token, arguments.unused, size=arguments.size),
+        lambda: text_options.find_text(arguments.text, out=arguments.out),
     )
     rules = _make_text_rules(arguments)
     print_settings("learn-vocab", _describe_settings(arguments, rules, leading, sources))
@@ -105,12 +94,13 @@ def run(arguments: argparse.Namespace) -> None:
 def _describe_settings(
     arguments: argparse.Namespace, rules: TextRules, leading: list[str], sources: list[TextSource] | None
 ) -> dict[str, object]:
+    shown = leading if len(leading) < 12 else [*leading[:3], "...", *leading[-6:]]
     return {
-        "text": describe_text(arguments.text, sources),
+        "text": text_options.describe_text(arguments.text, sources),
         "field": arguments.field,
         "out": arguments.out,
-        **describe_tokenizer(rules, tuple(arguments.special_token)),
-        "first_tokens": _abbreviate(leading),
+        **text_options.describe_tokenizer(rules, tuple(arguments.special_token)),
+        "first_tokens": f"{' '.join(shown)} ({len(leading):,})",
         "alphabet": "by coverage" if arguments.alphabet is None else arguments.alphabet,
         **{name: getattr(arguments, name) for name in ("size", "min_frequency", "max_words", "workers")},
     }
@@ -160,20 +150,10 @@ def _stage_bars() -> Iterator[Callable[[str, int, int | None], None]]:
 def _make_text_rules(arguments: argparse.Namespace) -> TextRules:
     from bert_keras.pipelines.text.text_rules import TextRules
 
-    given = get_given_tokenizer_settings(arguments)
+    given = text_options.get_given_tokenizer_settings(arguments)
     return TextRules(
         **{name: value for name, value in given.items() if value is not None and name in vars(TextRules())}
     )
-
-
-def _make_leading_tokens(arguments: argparse.Namespace) -> list[str]:
-    from bert_keras.pipelines.text.vocabulary_training import make_leading_tokens
-
-    return make_leading_tokens(arguments.special_token, arguments.unused, size=arguments.size)
-
-
-def _abbreviate(tokens: list[str]) -> str:
-    return " ".join(tokens if len(tokens) < 12 else [*tokens[:3], "...", *tokens[-6:]]) + f" ({len(tokens):,})"
 
 
 def _format_result(result: dict) -> str:

@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import multiprocessing
 import os
 import pathlib
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count
-from bert_keras.cli.console.report import (
+from bert_keras.cli.console import (
     ProgressBar,
     format_peak_memory,
     get_peak_memory,
+    print_line,
     print_result,
     print_settings,
     print_warnings,
 )
-from bert_keras.cli.console.terminal import print_line
+from bert_keras.cli.options import text_options
 from bert_keras.cli.options.argument_checks import (
+    add_flag,
     add_option,
     add_overwrite,
     add_path,
     add_workers,
     check_all,
     positive_integer,
-)
-from bert_keras.cli.options.text_options import (
-    TOKENIZER_OPTIONS,
-    add_text_options,
-    add_tokenizer_options,
-    describe_text,
-    describe_tokenizer,
-    find_text,
-    get_given_tokenizer_settings,
 )
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_folder
@@ -51,32 +42,20 @@ _MAX_WORKERS = 6  # one process reads the text for all of them
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "vocabulary",
-        type=pathlib.Path,
-        metavar="VOCAB",
-        help="vocabulary file from learn-vocab, which stores its settings next to it; or a model folder",
-    )
+    text = "vocabulary file from learn-vocab, which stores its settings next to it; or a model folder"
+    add_path(parser, "vocabulary", text, metavar="VOCAB")
     add_path(parser, "out", "output folder")
-    add_text_options(parser)
-    add_option(
-        parser,
-        "--sentences",
-        ("lines", "split"),
-        "lines: one sentence per line; split: running text, with one document per file or .jsonl record",
-        "lines",
-    )
-    add_tokenizer_options(parser)
+    text_options.add_text_options(parser)
+    text = "lines: one sentence per line; split: running text, with one document per file or .jsonl record"
+    add_option(parser, "--sentences", ("lines", "split"), text, "lines")
+    text_options.add_tokenizer_options(parser)
     _add_sequence_options(parser)
     add_option(parser, "--duplicates", positive_integer, "number of times that examples are drawn from each text", 1)
     add_option(parser, "--held-out-rate", float, "fraction of documents that are held out", 0.01)
     add_option(parser, "--seed", int, "random seed", 0)
     add_workers(parser, "processes", _MAX_WORKERS)
-    parser.add_argument(
-        "--beam",
-        metavar="OPTIONS",
-        help="run as an Apache Beam pipeline with these options, as one string: --beam='--runner=FlinkRunner ...'",
-    )
+    text = "run as an Apache Beam pipeline with these options, as one string: --beam='--runner=FlinkRunner ...'"
+    add_option(parser, "--beam", str, text, metavar="OPTIONS")
     add_overwrite(parser)
 
 
@@ -91,12 +70,8 @@ def _add_sequence_options(parser: argparse.ArgumentParser) -> None:
         "nsp",
     )
     add_option(parser, "--short-sequence-rate", float, "fraction of deliberately short pairs", 0.1)
-    parser.add_argument(
-        "--keep-documents-apart",
-        action="store_true",
-        help="with --objective none: a sequence never spans two documents",
-    )
-    parser.add_argument("--pack", action="store_true", help="pack several examples into one sequence where they fit")
+    add_flag(parser, "--keep-documents-apart", "with --objective none: a sequence never spans two documents")
+    add_flag(parser, "--pack", "pack several examples into one sequence where they fit")
     packed = "with --pack: maximum number of examples per sequence"
     add_option(parser, "--max-examples-per-sequence", positive_integer, packed, 8)
 
@@ -104,6 +79,8 @@ def _add_sequence_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     started = time.monotonic()
+    from bert_keras.pipelines.records.beam_records import split_beam_options
+
     settings, tokenizer, _, sources, beam_options = check_all(
         lambda: _make_settings(arguments),
         lambda: _read_tokenizer(arguments),
@@ -111,7 +88,7 @@ def run(arguments: argparse.Namespace) -> None:
             arguments.out, "make-records", overwrite=arguments.overwrite, inputs=[arguments.vocabulary]
         ),
         lambda: _find_text(arguments),
-        lambda: _split_beam_options(arguments),
+        lambda: None if arguments.beam is None else split_beam_options(arguments.beam),
     )
     print_settings("make-records", _describe_settings(arguments, settings, tokenizer, sources))
     warnings: list[str] = []
@@ -139,25 +116,17 @@ def run(arguments: argparse.Namespace) -> None:
 def _make_settings(arguments: argparse.Namespace) -> RecordSettings:
     from bert_keras.pipelines.records import RecordSettings
 
-    return RecordSettings(
-        max_sequence_length=arguments.max_sequence_length,
-        sentence_objective=arguments.objective,
-        short_sequence_rate=arguments.short_sequence_rate,
-        keep_documents_apart=arguments.keep_documents_apart,
-        packed=arguments.pack,
-        max_examples_per_sequence=arguments.max_examples_per_sequence,
-        duplicates=arguments.duplicates,
-        held_out_rate=arguments.held_out_rate,
-        seed=arguments.seed,
-    )
+    names = ("max_sequence_length", "short_sequence_rate", "keep_documents_apart", "max_examples_per_sequence")
+    same = {name: getattr(arguments, name) for name in (*names, "duplicates", "held_out_rate", "seed")}
+    return RecordSettings(sentence_objective=arguments.objective, packed=arguments.pack, **same)
 
 
 def _read_tokenizer(arguments: argparse.Namespace) -> TokenizerSpec:
     from bert_keras.pipelines.records import TokenizerSpec
     from bert_keras.pipelines.text.vocabulary_settings import read_vocabulary_and_settings
 
-    given = get_given_tokenizer_settings(arguments)
-    settings = read_vocabulary_and_settings(arguments.vocabulary, given, option_names=TOKENIZER_OPTIONS)
+    given = text_options.get_given_tokenizer_settings(arguments)
+    settings = read_vocabulary_and_settings(arguments.vocabulary, given, option_names=text_options.TOKENIZER_OPTIONS)
     return TokenizerSpec.from_arguments(settings, arguments.max_sequence_length)
 
 
@@ -166,15 +135,7 @@ def _find_text(arguments: argparse.Namespace) -> list[TextSource] | None:
         raise InputError(
             "--sentences split is for your own text, and the default text has one sentence per line: add --text"
         )
-    return find_text(arguments.text, out=arguments.out)
-
-
-def _split_beam_options(arguments: argparse.Namespace) -> list[str] | None:
-    if arguments.beam is None:
-        return None
-    from bert_keras.pipelines.records.beam_records import split_beam_options
-
-    return split_beam_options(arguments.beam)
+    return text_options.find_text(arguments.text, out=arguments.out)
 
 
 def _make(
@@ -198,22 +159,14 @@ def _make(
         rate = num_text_bytes / 1e6 / max(time.monotonic() - started, 1e-9)
         bar.update(-(-num_bytes // 1000), total_bytes and -(-total_bytes // 1000), f"{rate:,.1f} MB/s of text")
 
-    with ProgressBar("making records", "kB") as bar, _report_resumable_blocks(arguments.out):
-        manifest = make_records(
-            tokenizer, arguments.out, sources, num_workers=arguments.workers, progress=show_progress, **options
-        )
-    return manifest, had_workers
-
-
-@contextlib.contextmanager
-def _report_resumable_blocks(out: pathlib.Path) -> Iterator[None]:
-    """Print after Ctrl-C that the command can be resumed."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if blocks := _format_resumable_blocks(out):
-            print_line(f"  {blocks}: run the same command again to resume")
-        raise
+    options |= {"num_workers": arguments.workers, "progress": show_progress}
+    with ProgressBar("making records", "kB") as bar:
+        try:
+            return make_records(tokenizer, arguments.out, sources, **options), had_workers
+        except KeyboardInterrupt:
+            if blocks := _format_resumable_blocks(arguments.out):
+                print_line(f"  {blocks}: run the same command again to resume")
+            raise
 
 
 def _format_resumable_blocks(out: pathlib.Path) -> str | None:
@@ -228,11 +181,11 @@ def _describe_settings(
 ) -> dict[str, object]:
     """Return the resolved settings to print."""
     settings_to_print = {
-        "text": describe_text(arguments.text, sources),
+        "text": text_options.describe_text(arguments.text, sources),
         "sentences": arguments.sentences,
         "vocabulary": arguments.vocabulary,
         "out": arguments.out,
-        **describe_tokenizer(tokenizer.rules, tokenizer.additional_special_tokens),
+        **text_options.describe_tokenizer(tokenizer.rules, tokenizer.additional_special_tokens),
         **_get_option_values(settings),
         "workers": arguments.workers if arguments.beam is None else f"those of Beam: {arguments.beam}",
     }

@@ -19,35 +19,33 @@ import itertools
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count
-from bert_keras.cli.console.report import ProgressBar, print_result, print_settings
-from bert_keras.cli.console.terminal import print_line
+from bert_keras.cli.console import ProgressBar, print_line, print_result, print_settings
 from bert_keras.cli.options import task_options
 from bert_keras.cli.options.argument_checks import (
+    add_model,
     add_option,
     check_all,
     check_exists,
     check_unicode,
     positive_integer,
 )
-from bert_keras.cli.options.model_folder import add_model
-from bert_keras.cli.predictions.answer_output import (
+from bert_keras.cli.predictions import (
     AnswerFile,
+    ExampleStream,
     Position,
+    PredictionModel,
     StandardOutput,
+    count_examples,
     fingerprint_files,
     format_json_line,
     open_output,
 )
-from bert_keras.cli.predictions.example_stream import ExampleStream, count_examples
-from bert_keras.cli.predictions.prediction_model import PredictionModel
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.publishing import check_writable_file
-from bert_keras.tasks.examples import option_checks
 
 if TYPE_CHECKING:
     from bert_keras.tasks.base import Task
@@ -81,12 +79,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_engine_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("artifacts")
-    add_option(
-        group,
-        "--engine",
-        ("onnxruntime", "openvino", "tensorflow"),
-        "runtime of the artifact; tensorflow runs a SavedModel (default: onnxruntime if there is an ONNX file)",
-    )
+    text = "runtime of the artifact; tensorflow runs a SavedModel (default: onnxruntime if there is an ONNX file)"
+    add_option(group, "--engine", ("onnxruntime", "openvino", "tensorflow"), text)
     add_option(group, "--threads", positive_integer, "threads per instance (default: all cores)")
     add_option(
         group,
@@ -104,10 +98,11 @@ def run(arguments: argparse.Namespace) -> None:
     arguments.texts = get_texts(arguments.inputs)
     arguments.file = None if arguments.texts else arguments.inputs[0] if arguments.inputs else "-"
     path = None if arguments.file in (None, "-") else pathlib.Path(arguments.file)
+    out, inputs = arguments.out, [arguments.model, *([path] if path else [])]
     model, *_ = check_all(
         lambda: PredictionModel.read(arguments),
         *([lambda: check_exists(path, "a file of texts, or a text in quotes with a space in it")] if path else []),
-        *([lambda: _check_out(arguments, path)] if arguments.out else []),
+        *([lambda: check_writable_file(out, overwrite=arguments.overwrite, inputs=inputs)] if out else []),
     )
     lengths = task_options.get_given_options(arguments, "max_sequence_length", "window_overlap")
     task = task_options.select_prompt(arguments, read_checkpoint_task(model.checkpoint, **lengths))
@@ -117,15 +112,15 @@ def run(arguments: argparse.Namespace) -> None:
     changes = lengths | task_options.get_selected_prompt(task)
     predictor = model.load(arguments, changes)
     stream, settings = sys.stdout, _describe_run(arguments, model, path)
-    with _progress(arguments.out) as bar, open_output(arguments.out, stream, settings, bar.print) as out:
+    with _progress(out) as bar, open_output(out, stream, settings, bar.print) as output:
         source = ExampleStream(read, skip=arguments.on_error == "skip", report=bar.print)
-        position = _answer(predictor, source, out, arguments, bar)
+        position = _answer(predictor, source, output, arguments, bar)
     counts = format_count(position.num_answers, "answer")
     if position.num_skipped:
         counts += f", {format_count(position.num_skipped, 'bad line')} skipped"
-    if arguments.out:
-        result = {"out": str(arguments.out), "answers": position.num_answers, "skipped": position.num_skipped}
-        print_result(f"wrote {arguments.out}: {counts}", result, as_json=arguments.json)
+    if out:
+        result = {"out": str(out), "answers": position.num_answers, "skipped": position.num_skipped}
+        print_result(f"wrote {out}: {counts}", result, as_json=arguments.json)
     else:
         print_line(counts)
 
@@ -157,20 +152,12 @@ def _is_text(argument: str) -> bool:
     )
 
 
-def _check_out(arguments: argparse.Namespace, path: pathlib.Path | None) -> None:
-    inputs = [arguments.model, *([path] if path else [])]
-    check_writable_file(arguments.out, overwrite=arguments.overwrite, inputs=inputs)
-
-
 def _check_file_options(arguments: argparse.Namespace, task: Task) -> None:
     """Raise `InputError` if a file option was given with a text, or an option of tagged words for another task."""
     given = task_options.get_given_options(arguments, *_FILE_OPTIONS)
     if arguments.texts and given:
-        options = ", ".join(map(spell_flag, given))
-        raise InputError(f"{options} is for files, and a text was given: leave it out")
-    option_checks.check_options_of_task(
-        {name: given.get(name) for name in ("word_column", "tag_column")}, task.name, spell=spell_flag
-    )
+        raise InputError(f"{task_options.format_options(given)} is for files, and a text was given: leave it out")
+    task_options.check_options_of_task(arguments, task.name, names=("word_column", "tag_column"))
 
 
 def _open_input(arguments: argparse.Namespace, task: Task) -> tuple[dict[str, object], Iterator]:
@@ -203,10 +190,11 @@ def _describe_settings(
         shown = {"checkpoint": arguments.model}
     else:
         shown = {"artifact": model.artifact.path, "engine": model.artifact.engine}
+    file = "standard input" if arguments.file == "-" else arguments.file
     return {
         **shown,
         "task": task_options.format_task(task),
-        **({"text": " + ".join(arguments.texts)} if arguments.texts else {"file": _format_file(arguments.file)}),
+        **({"text": " + ".join(arguments.texts)} if arguments.texts else {"file": file}),
         **columns,
         **task_options.describe_prompt(task),
         "sequences": task_options.format_lengths(task),
@@ -226,10 +214,6 @@ def _describe_run(
     return {"version": __version__, **options, **run, "files": fingerprint_files(*model.paths, *source)}
 
 
-def _format_file(file: str) -> str:
-    return "standard input" if file == "-" else file
-
-
 def _answer(
     predictor: Predictor,
     source: ExampleStream,
@@ -237,15 +221,22 @@ def _answer(
     arguments: argparse.Namespace,
     bar: ProgressBar,
 ) -> Position:
-    """Write one line per valid example, and return how many there were.
+    """Write one line per valid example, and return how many there were; the last error of `source` is raised then."""
+    from bert_keras.tasks.examples.file_options import guess_format
 
-    Raises:
-        InputError: an example was invalid; the lines of those before it are written.
-    """
-    position, position_key = out.start, _get_position_key(arguments)
+    position, total, file_format = out.start, None, None
+    if arguments.file is not None:
+        file_format = arguments.format or guess_format(arguments.file)
+    if arguments.file not in (None, "-"):
+        total = count_examples(pathlib.Path(arguments.file), file_format)
+    position_key = "index" if file_format == "json" else "line"  # an array has no lines
     source.skip_answered(position.num_read, position.num_skipped)
-    total = None if arguments.file in (None, "-") else _count_examples(arguments)
-    for answers in predictor.stream(source, once=True, progress=_report(bar, position.num_answers, total)):
+    num_before = position.num_answers
+
+    def report(num_done: int) -> None:
+        bar.update(num_before + num_done, total)
+
+    for answers in predictor.stream(source, once=True, progress=report):
         lines = [
             format_json_line(position_key, line, predictor.task.to_json(answer, arguments.top))
             for line, answer in zip(source.take_lines(len(answers)), answers, strict=True)
@@ -256,25 +247,6 @@ def _answer(
     if source.error is not None:
         raise source.error
     return position._replace(num_read=source.num_read, num_skipped=source.num_skipped)
-
-
-def _report(bar: ProgressBar, num_before: int, total: int | None) -> Callable[[int], None]:
-    """Return a function that shows the number of examples that this run has answered."""
-    return lambda num_done: bar.update(num_before + num_done, total)
-
-
-def _count_examples(arguments: argparse.Namespace) -> int | None:
-    from bert_keras.tasks.examples.file_options import guess_format
-
-    return count_examples(pathlib.Path(arguments.file), arguments.format or guess_format(arguments.file))
-
-
-def _get_position_key(arguments: argparse.Namespace) -> str:
-    """Return the JSON key for the position of an example: its line, or its index in a JSON array."""
-    from bert_keras.tasks.examples.file_options import guess_format
-
-    is_array = arguments.file is not None and (arguments.format or guess_format(arguments.file)) == "json"
-    return "index" if is_array else "line"
 
 
 def _progress(out: pathlib.Path | None) -> contextlib.AbstractContextManager[ProgressBar]:

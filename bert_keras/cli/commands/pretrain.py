@@ -11,25 +11,28 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.console.quiet import load_tensorflow
-from bert_keras.cli.console.report import print_result, print_settings
+from bert_keras.cli.console import print_result, print_settings
+from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options.argument_checks import (
+    add_flag,
     add_option,
     add_path,
+    add_repeatable,
     check_all,
     check_exists,
     non_negative_integer,
+    parse_model_path,
     positive_integer,
     positive_number,
+    read_model,
 )
-from bert_keras.cli.options.model_folder import parse_model_path, read_model
-from bert_keras.cli.options.tracking_options import check_tracking, make_callbacks
 from bert_keras.cli.options.training_options import (
     add_training_options,
     check_out,
+    check_tracking,
     format_backups,
     format_batch,
-    get_backup_arguments,
+    get_run_arguments,
     prepare_devices,
     run_in_workers,
 )
@@ -87,34 +90,19 @@ _FLAGS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "records",
-        type=pathlib.Path,
-        nargs="+",
-        metavar="RECORDS",
-        help="records folders from make-records, one per sequence length",
-    )
+    add_path(parser, "records", "records folders from make-records, one per sequence length", nargs="+")
     add_path(parser, "out", "output checkpoint folder")
     parser.add_argument(
         "--recipe",
         help="preset settings: bert, roberta, electra-small, 24h, cramming or fast (docs/guide/pretraining.md)",
     )
     add_option(parser, "--config", pathlib.Path, "TOML file with settings")
-    extras = {
-        str: {"metavar": "MODEL"},
-        MASK_UNITS: {"type": lambda unit: OLD_VALUES.get(("mask_unit", unit), unit)},
-    }
+    extras = {str: {"metavar": "MODEL"}, MASK_UNITS: {"type": lambda unit: OLD_VALUES.get(("mask_unit", unit), unit)}}
     groups = {table: parser.add_argument_group(table) for table in ("model", "budget", "batches", "optimizer")}
     for flag, key, kind, text in _FLAGS:
         add_option(groups.get(key.split(".")[0], parser), flag, kind, text, dest=key, **extras.get(kind, {}))
-    parser.add_argument(
-        "--no-xla",
-        action="store_true",
-        help="do not compile the training step: slower steps, but training starts immediately",
-    )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="any other setting, in TOML syntax; repeatable"
-    )
+    add_flag(parser, "--no-xla", "do not compile the training step: slower steps, but training starts immediately")
+    add_repeatable(parser, "--set", "KEY=VALUE", "any other setting, in TOML syntax")
     add_training_options(parser)
 
 
@@ -145,11 +133,7 @@ def run(arguments: argparse.Namespace) -> None:
             arguments.records,
             arguments.out,
             settings=settings,
-            callbacks=[progress, *make_callbacks(arguments)],
-            tensorboard=arguments.tensorboard,
-            verbose=False,
-            strategy=strategy,
-            **get_backup_arguments(arguments),
+            **get_run_arguments(arguments, progress, strategy),
         )
     if not is_chief(strategy):
         return
@@ -186,11 +170,7 @@ def resolve_settings(arguments: argparse.Namespace) -> tuple[Pretraining, list[d
 
 
 def _read_start(settings: Pretraining, arguments: argparse.Namespace) -> Start | None:
-    """Read the checkpoint to continue from, and check that it is compatible with the settings and the records.
-
-    Raises:
-        InputError: the checkpoint cannot be read, or cannot be trained on these records with these settings.
-    """
+    """Read the checkpoint to continue from, and check that it is compatible with the settings and the records."""
     if settings.model.start_from is None:
         return None
     from bert_keras.training.continued_pretraining import check_start_tokenizer, resolve_start
@@ -199,9 +179,8 @@ def _read_start(settings: Pretraining, arguments: argparse.Namespace) -> Start |
     if isinstance(folder, pathlib.Path):
         check_exists(folder, "a checkpoint folder")
         check_out(arguments, folder)  # `--config` may name it as well
-    check_start_tokenizer(
-        settings.model.start_from, arguments.records
-    )  # before TensorFlow is loaded, which some formats need
+    # before TensorFlow is loaded, which some formats need
+    check_start_tokenizer(settings.model.start_from, arguments.records)
     return resolve_start(settings, read_model(folder))
 
 

@@ -15,9 +15,8 @@ import pathlib
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count, format_names
-from bert_keras.cli.console.report import print_result, print_settings
-from bert_keras.cli.console.terminal import print_line
-from bert_keras.cli.options.argument_checks import add_option, add_path
+from bert_keras.cli.console import print_line, print_result, print_settings
+from bert_keras.cli.options.argument_checks import add_flag, add_option, add_path
 
 if TYPE_CHECKING:
     from bert_keras.export.pushing.pushing import Push, PushPlan
@@ -27,16 +26,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_path(parser, "folder", "checkpoint folder")
     parser.add_argument("repository", metavar="REPO", help="USER/NAME or ORG/NAME; created if it does not exist")
-    parser.add_argument("--private", action="store_true", help="fail unless the repository is new or private")
+    add_flag(parser, "--private", "fail unless the repository is new or private")
     add_option(parser, "--revision", str, "branch to write to (default: the main branch)", metavar="BRANCH")
-    parser.add_argument("--create-pr", action="store_true", help="open a pull request instead; REPO must exist")
+    add_flag(parser, "--create-pr", "open a pull request instead; REPO must exist")
     add_option(parser, "--message", str, "title of the commit", metavar="TEXT")
-    parser.add_argument("--dry-run", action="store_true", help="print the files and the model card, and upload nothing")
+    add_flag(parser, "--dry-run", "print the files and the model card, and upload nothing")
     group = parser.add_argument_group("artifacts")
-    add_option(
-        group, "--artifacts", pathlib.Path, "output folder of export: its ONNX and TFLite files too", metavar="OUT"
-    )
-    group.add_argument("--saved-model", action="store_true", help="also the newest SavedModel of --artifacts")
+    artifacts = "output folder of export: its ONNX and TFLite files too"
+    add_option(group, "--artifacts", pathlib.Path, artifacts, metavar="OUT")
+    add_flag(group, "--saved-model", "also the newest SavedModel of --artifacts")
     group = parser.add_argument_group("model card")
     add_option(group, "--license", str, "identifier of the license, such as apache-2.0")
     add_option(group, "--base-model", str, "model on the Hub that it was made from (default: as in the card)")
@@ -57,11 +55,8 @@ def run(arguments: argparse.Namespace) -> None:
     check_target(arguments.revision, create_pr=arguments.create_pr)
     plan = plan_push(arguments.folder, arguments.repository, card, **contents)
     print_settings("push", _describe_settings(arguments, plan))
-    if arguments.dry_run:
-        _print(arguments, Push(plan))
-        return
     target = {"private": arguments.private, "revision": arguments.revision, "create_pr": arguments.create_pr}
-    _print(arguments, upload_plan(plan, message=arguments.message, **target))
+    _print(arguments, Push(plan) if arguments.dry_run else upload_plan(plan, message=arguments.message, **target))
 
 
 def _describe_settings(arguments: argparse.Namespace, plan: PushPlan) -> dict[str, object]:

@@ -18,10 +18,12 @@ import re
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import quote
-from bert_keras.cli.console.report import print_settings
-from bert_keras.cli.console.terminal import print_json, print_line
+from bert_keras.cli.console import print_json, print_line, print_settings
 from bert_keras.cli.options.argument_checks import (
+    add_flag,
+    add_model,
     add_option,
+    add_repeatable,
     check_all,
     check_exists,
     non_negative_integer,
@@ -29,7 +31,6 @@ from bert_keras.cli.options.argument_checks import (
     positive_integer,
     positive_number,
 )
-from bert_keras.cli.options.model_folder import parse_model_path
 from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.extras import is_installed
 from bert_keras.files import format_json
@@ -48,20 +49,12 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "artifacts",
-        nargs="?",
-        type=parse_model_path,
-        metavar="ARTIFACTS",
-        help="folder of the model; or hf://ORG/NAME[@REVISION]",
-    )
-    parser.add_argument(
-        "--model", action="append", default=[], metavar="NAME=FOLDER", help="a model and its name in URLs; repeatable"
-    )
+    add_model(parser, "artifacts", "folder of the model", nargs="?")
+    add_repeatable(parser, "--model", "NAME=FOLDER", "a model and its name in URLs")
     group = parser.add_argument_group("models")
     engines = ("onnxruntime", "openvino", "tensorflow", "keras")
     add_option(group, "--engine", engines, "runtime; keras runs checkpoints (default: onnxruntime for an ONNX file)")
-    group.add_argument("--quantized", action="store_true", help="run the 8-bit ONNX file of each folder")
+    add_flag(group, "--quantized", "run the 8-bit ONNX file of each folder")
     add_option(
         group, "--threads", positive_integer, "threads per instance (default: 1, or all cores with one instance)"
     )
@@ -69,28 +62,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         group, "--instances", positive_integer, "batches at the same time (default: one per core; TensorFlow: 1)"
     )
     add_option(group, "--versions", positive_integer, "number of newest versions to serve", 1)
-    group.add_argument(
-        "--label", action="append", default=[], metavar="[NAME/]LABEL=N", help="label of version N; repeatable"
-    )
+    add_repeatable(group, "--label", "[NAME/]LABEL=N", "label of version N")
     add_option(group, "--poll", positive_number, "seconds between two looks for new versions", 1.0)
     group = parser.add_argument_group("network")
     group.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 for all (default 127.0.0.1)")
     add_option(group, "--port", non_negative_integer, "port of HTTP; 0 for any free one", 8501)
     add_option(group, "--grpc-port", non_negative_integer, "port of gRPC; 0 for any free one", 8500)
-    group.add_argument("--no-grpc", action="store_true", help="HTTP only")
+    add_flag(group, "--no-grpc", "HTTP only")
     add_option(group, "--tls-cert", pathlib.Path, "certificate for TLS, PEM")
     add_option(group, "--tls-key", pathlib.Path, "key of the certificate, PEM")
     add_option(group, "--api-key-file", pathlib.Path, "file with the key that clients must send")
-    group.add_argument(
-        "--cors", action="append", default=[], metavar="ORIGIN", help="web page that may call; * for all; repeatable"
-    )
+    add_repeatable(group, "--cors", "ORIGIN", "web page that may call; * for all")
     group = parser.add_argument_group("limits")
     add_option(group, "--timeout", positive_number, "seconds that a request may take", 30.0)
     add_option(group, "--max-requests", positive_integer, "requests at the same time; more get status 429", 512)
     add_option(group, "--max-texts", positive_integer, "texts per request", 1024)
     add_option(group, "--max-payload", positive_integer, "bytes per request", 4_000_000)
     add_option(group, "--drain", non_negative_number, "seconds that running requests have after SIGTERM", 30.0)
-    parser.add_argument("--access-log", action="store_true", help="print a line per request")
+    add_flag(parser, "--access-log", "print a line per request")
     parser.add_argument("--otlp", metavar="URL", help="send traces to this OpenTelemetry collector (OTLP over HTTP)")
 
 
@@ -112,27 +101,23 @@ def _start(models: list[ModelSettings], settings: ServerSettings, arguments: arg
         if arguments.json:
             print_json(format_json(ports))
         scheme = "http" if settings.tls_certificate is None else "https"
-        print_line(f"  ready: {scheme}://{settings.host}:{ports['http']}/" + _describe_grpc(settings, ports["grpc"]))
+        grpc = "" if ports["grpc"] is None else f", gRPC on {settings.host}:{ports['grpc']}"
+        print_line(f"  ready: {scheme}://{settings.host}:{ports['http']}/{grpc}")
 
     serve(models, settings, log=lambda line: print_line(f"  {line}"), on_ready=report)
     print_line("stopped")
 
 
 def _read_models(arguments: argparse.Namespace) -> list[ModelSettings]:
-    """Return the models of the command line.
-
-    Raises:
-        InputError: no model is given, two have the same name, a folder does not exist, or a label is not of a model.
-    """
+    """Return the models of the command line."""
     from bert_keras.serving.model_folders import check_model, name_model
     from bert_keras.serving.repository import ModelSettings
 
     folders = {}
     if arguments.artifacts is not None:
-        named = (
-            parse_hub_name(arguments.artifacts).repository if is_hub_name(arguments.artifacts) else arguments.artifacts
-        )
-        folders[name_model(pathlib.Path(named))] = _find_folder(arguments.artifacts, arguments)
+        given = arguments.artifacts
+        named = parse_hub_name(given).repository if is_hub_name(given) else given
+        folders[name_model(pathlib.Path(named))] = _find_folder(given, arguments)
     for given in arguments.model:
         name, equals, folder = given.partition("=")
         if not equals or not _NAME.fullmatch(name) or not folder:
@@ -145,19 +130,9 @@ def _read_models(arguments: argparse.Namespace) -> list[ModelSettings]:
     for folder in folders.values():
         check_model(folder, arguments.engine, quantized=arguments.quantized)
     labels = _read_labels(arguments.label, list(folders))
-    return [
-        ModelSettings(
-            name,
-            folder,
-            engine=arguments.engine,
-            quantized=arguments.quantized,
-            threads=arguments.threads,
-            instances=arguments.instances,
-            num_versions=arguments.versions,
-            labels=labels[name],
-        )
-        for name, folder in folders.items()
-    ]
+    same = {name: getattr(arguments, name) for name in ("engine", "quantized", "threads", "instances")}
+    same["num_versions"] = arguments.versions
+    return [ModelSettings(name, folder, labels=labels[name], **same) for name, folder in folders.items()]
 
 
 def _find_folder(given: pathlib.Path | str, arguments: argparse.Namespace) -> pathlib.Path:
@@ -230,7 +205,3 @@ def _describe(models: list[ModelSettings], settings: ServerSettings) -> dict[str
         "limits": f"{settings.timeout:g} s, {settings.max_requests:,} requests at the same time, "
         f"{settings.max_texts:,} texts and {settings.max_payload:,} bytes per request",
     }
-
-
-def _describe_grpc(settings: ServerSettings, port: int | None) -> str:
-    return "" if port is None else f", gRPC on {settings.host}:{port}"

@@ -7,11 +7,16 @@ export, of which all artifacts are checked.
 import argparse
 import pathlib
 
-from bert_keras.cli.console.parity_table import format_parity_table
-from bert_keras.cli.console.quiet import load_tensorflow
-from bert_keras.cli.console.report import print_result, print_settings
-from bert_keras.cli.options.argument_checks import add_path, add_thorough, check_all, check_exists
-from bert_keras.cli.options.model_folder import add_model, read_model
+from bert_keras.cli.console import format_parity_table, print_result, print_settings
+from bert_keras.cli.interrupts import load_tensorflow
+from bert_keras.cli.options.argument_checks import (
+    add_model,
+    add_path,
+    add_thorough,
+    check_all,
+    check_exists,
+    read_model,
+)
 from bert_keras.errors import ParityError
 from bert_keras.extras import check_can_run
 

@@ -1,4 +1,7 @@
-"""Argument types, checks and options that many commands share. `check_all` reports all problems at once."""
+"""Argument types, checks and options that many commands share. `check_all` reports all problems at once.
+
+Model folders are read and checked before TensorFlow is loaded, which takes seconds.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,20 @@ import argparse
 import math
 import pathlib
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from bert_keras.checks import describe_integer, is_integer, quote
+from bert_keras.cli.console import print_line
+from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.errors import InputError
+from bert_keras.hub.names import is_hub_name
 from bert_keras.tasks.engines.cores import count_cores
+
+if TYPE_CHECKING:
+    import argparse
+
+    from bert_keras.checkpoints.checkpoint import Checkpoint
+
 
 _MAX_INTEGER = 10**12  # so that the product of two fits into 64 bits
 _MAX_NUMBER = 1e30
@@ -92,9 +105,9 @@ def _parse_number(text: str, is_valid: Callable[[float], bool], expected: str) -
     raise argparse.ArgumentTypeError(f"{quote(text)} is not {expected}")
 
 
-def add_path(parser: argparse.ArgumentParser, name: str, text: str) -> None:
-    """Add a positional argument for the path of a file or folder, with its help."""
-    parser.add_argument(name, type=pathlib.Path, metavar=name.upper(), help=text)
+def add_path(parser: argparse.ArgumentParser, name: str, text: str, **options: object) -> None:
+    """Add a positional argument for the path of a file or folder, with its help and other arguments of argparse."""
+    parser.add_argument(name, help=text, **{"type": pathlib.Path, "metavar": name.upper(), **options})
 
 
 def add_option(
@@ -120,14 +133,29 @@ def add_option(
     else:
         metavar = {pathlib.Path: "FILE", str: "NAME"}.get(kind, "N")
         options = {"type": kind, "metavar": metavar, **options}
-    if default is not None:
-        text += f" (default {default:g})" if isinstance(default, float) else f" (default {default})"
-    parser.add_argument(flag, default=default, help=text, **options)
+    parser.add_argument(flag, default=default, help=text + format_default(default), **options)
+
+
+def format_default(value: object) -> str:
+    """Format the default of an option for its help; empty for None."""
+    if value is None:
+        return ""
+    return f" (default {value:g})" if isinstance(value, float) else f" (default {value})"
+
+
+def add_flag(parser: argparse.ArgumentParser, flag: str, text: str, *, has_negative: bool = False) -> None:
+    """Add an option without a value; with `has_negative` also its `--no-` form, and None if neither is given."""
+    parser.add_argument(flag, action=argparse.BooleanOptionalAction if has_negative else "store_true", help=text)
+
+
+def add_repeatable(parser: argparse.ArgumentParser, flag: str, metavar: str, text: str) -> None:
+    """Add an option that can be given several times; its value is a list."""
+    parser.add_argument(flag, action="append", default=[], metavar=metavar, help=f"{text}; repeatable")
 
 
 def add_overwrite(parser: argparse.ArgumentParser, text: str = "replace OUT if this command wrote it before") -> None:
     """Add `--overwrite`."""
-    parser.add_argument("--overwrite", action="store_true", help=text)
+    add_flag(parser, "--overwrite", text)
 
 
 def add_workers(parser: argparse.ArgumentParser, purpose: str, max_workers: int) -> None:
@@ -143,8 +171,57 @@ def add_workers(parser: argparse.ArgumentParser, purpose: str, max_workers: int)
 
 def add_thorough(parser: argparse.ArgumentParser) -> None:
     """Add `--thorough`, which selects the large set of probe inputs for parity checks."""
-    parser.add_argument(
-        "--thorough",
-        action="store_true",
-        help="compare each artifact on 200 sequences and 100 texts instead of 24 and 16: minutes instead of seconds",
-    )
+    text = "compare each artifact on 200 sequences and 100 texts instead of 24 and 16: minutes instead of seconds"
+    add_flag(parser, "--thorough", text)
+
+
+def add_model(parser: argparse.ArgumentParser, name: str, text: str, **options: object) -> None:
+    """Add a positional argument for a model folder or the name of a model on the Hub; see `add_path`."""
+    add_path(parser, name, f"{text}; or hf://ORG/NAME[@REVISION]", type=parse_model_path, **options)
+
+
+def parse_model_path(text: str) -> pathlib.Path | str:
+    """Argparse type: a path, or a name that starts with `hf://`, of which a path would lose a slash."""
+    return text if is_hub_name(text) else pathlib.Path(text)
+
+
+def read_model(path: pathlib.Path | str, *, needs_vocabulary: bool = True) -> Checkpoint:
+    """Read a checkpoint folder except its weights, and check that the weights exist.
+
+    Only Google's and KerasHub's formats need TensorFlow for this.
+
+    Args:
+        path: any folder that `bk.load` accepts, or the name of a model on the Hub. A line says that it is downloaded.
+        needs_vocabulary: whether a folder without a vocabulary is an error.
+
+    Raises:
+        InputError: the folder cannot be used.
+    """
+    from bert_keras.checkpoints.checkpoint import check_has_vocabulary
+    from bert_keras.checkpoints.reading import find_folder, read_checkpoint, read_without_tensorflow
+
+    if is_hub_name(path):
+        checkpoint = read_model(find_folder(path, report=print_line), needs_vocabulary=needs_vocabulary)
+        checkpoint.hub_name = path
+        return checkpoint
+    check_exists(path, "a checkpoint folder")
+    if path.suffix == ".keras":
+        raise InputError(
+            f"{path} has no vocabulary; expected a checkpoint folder: convert it with `bert-keras convert`, and add "
+            "its vocab.txt"
+        )
+    checkpoint = read_without_tensorflow(path)
+    if checkpoint is None:
+        load_tensorflow()
+        checkpoint = read_checkpoint(path)
+    if needs_vocabulary:
+        check_has_vocabulary(checkpoint)
+    return checkpoint
+
+
+def read_any_model(path: pathlib.Path | str) -> Checkpoint | pathlib.Path:
+    """Read a checkpoint folder as `read_model` does, also without a vocabulary; return a `.keras` path unchanged."""
+    if is_hub_name(path):
+        return read_model(path, needs_vocabulary=False)
+    check_exists(path, "a BERT folder")
+    return path if path.suffix == ".keras" else read_model(path, needs_vocabulary=False)

@@ -1,4 +1,4 @@
-"""Options of `finetune`, and the TOML file that can replace them.
+"""Options of `finetune`, the TOML file that can replace them, and what `--search N` checks and prints.
 
 Options of settings have no default for argparse, so that `apply_config` can tell which of them were given.
 """
@@ -9,18 +9,23 @@ import argparse
 import dataclasses
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from bert_keras.cli.options import task_options, training_options
 from bert_keras.cli.options.argument_checks import (
+    add_model,
     add_option,
     add_path,
+    format_default,
     non_negative_integer,
     positive_integer,
     positive_number,
 )
-from bert_keras.cli.options.model_folder import add_model
+from bert_keras.cli.options.training_options import format_backups
 from bert_keras.config import PROBLEMS
 from bert_keras.errors import InputError
+from bert_keras.pipelines.readers.option_spelling import spell_flag
+from bert_keras.publishing import get_companion_folder
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
 from bert_keras.training.config.finetuning_file import KEYS, read_finetuning_file
 from bert_keras.training.config.finetuning_settings import (
@@ -30,27 +35,28 @@ from bert_keras.training.config.finetuning_settings import (
     FineTuning,
 )
 from bert_keras.training.config.tables import DTYPE_POLICIES
+from bert_keras.training.search.trials import check_search_installed
+
+if TYPE_CHECKING:
+    from bert_keras.checkpoints.checkpoint import Checkpoint
+    from bert_keras.tasks.examples.training_data import TrainingData
+    from bert_keras.training.config.finetuning_settings import FineTuning
+    from bert_keras.training.search.search_space import SearchSpace
+    from bert_keras.training.search.searched_finetuning import Search
+    from bert_keras.training.search.trials import TrialResult
+    from bert_keras.training.tracking.fit_progress import FitProgress
+
 
 # flag, field of FineTuning, type or choices, help
 FLAGS = (
     ("--epochs", "num_epochs", positive_integer, "number of training epochs"),
     ("--batch-size", "batch_size", positive_integer, "sequences per step (embed: pairs)"),
-    (
-        "--learning-rate",
-        "learning_rate",
-        positive_number,
-        "peak learning rate; 2e-5 to 5e-5 for base, 1e-3 for tiny",
-    ),
+    ("--learning-rate", "learning_rate", positive_number, "peak learning rate; 2e-5 to 5e-5 for base, 1e-3 for tiny"),
     ("--warmup-ratio", "warmup_ratio", float, "fraction of steps with a rising learning rate"),
     ("--weight-decay", "weight_decay", float, "weight decay of matrices and embedding tables"),
     ("--layer-decay", "layer_decay", float, "learning-rate factor from each block to the one below; 1: equal rates"),
     ("--head-rate-factor", "head_rate_factor", positive_number, "learning-rate factor of the head"),
-    (
-        "--freeze-blocks",
-        "frozen_blocks",
-        non_negative_integer,
-        "freeze the embeddings and N lower blocks",
-    ),
+    ("--freeze-blocks", "frozen_blocks", non_negative_integer, "freeze the embeddings and N lower blocks"),
     ("--lora-rank", "lora_rank", positive_integer, "train LoRA adapters of this rank and the head; the rest is frozen"),
     ("--lora-alpha", "lora_alpha", positive_integer, "the adapters are scaled by N / rank (default: twice the rank)"),
     ("--patience", "patience", non_negative_integer, "stop after this many epochs without improvement; 0: never"),
@@ -74,7 +80,7 @@ _TASK_FLAGS = (
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(FineTuning))
 _DEFAULTS = {
-    "task": "classify",
+    "task": task_options.TASK_NAMES[0],
     "on_error": "stop",
     **dataclasses.asdict(FineTuning()),
     "learning_rate": None,  # this and the next depend on --lora-rank
@@ -86,6 +92,15 @@ _OPTION_NAMES = {
     "keep_last": "keep_best",
 }
 
+# the printed line of each setting that a search may vary
+_LINES = {
+    "learning_rate": "learning rate",
+    "batch_size": "batches",
+    "weight_decay": "weight decay",
+    "layer_decay": "layer decay",
+}
+_WARMUP = "warmup_ratio"  # part of the line of the learning rate
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
@@ -95,12 +110,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--task", task_options.TASK_NAMES, "task to train for (default classify)")
     add_option(parser, "--train", pathlib.Path, "file with training examples; required here or in --config")
     add_option(parser, "--dev", pathlib.Path, "file with held-out examples (default: a fraction of --train)")
-    add_option(
-        parser,
-        "--dev-share",
-        positive_number,
-        f"without --dev: fraction of --train that is held out, stratified by class (default {DEV_SHARE:g})",
-    )
+    text = f"without --dev: fraction of --train that is held out, stratified by class (default {DEV_SHARE:g})"
+    add_option(parser, "--dev-share", positive_number, text)
     for flag, kind, text in _TASK_FLAGS:
         add_option(parser, flag, kind, text)
     task_options.add_prompt(parser, default="that of CHECKPOINT; it becomes the default prompt of OUT")
@@ -117,6 +128,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "head_rate_factor": f"1, or {LORA_HEAD_RATE_FACTOR:g} with --lora-rank",
     }
     add_settings(training, FLAGS, {**_DEFAULTS, **rates})
+    add_kept_epoch(training)
     add_option(
         training,
         "--search",
@@ -129,36 +141,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_settings(parser: argparse.ArgumentParser, flags: Sequence[tuple], defaults: Mapping[str, object]) -> None:
-    """Add the options for the settings of a training.
+    """Add options for settings, whose defaults only the help names.
 
     Args:
         parser: parser or argument group.
         flags: options as in `FLAGS`.
-        defaults: the default of each setting, for the help.
+        defaults: the default of each setting; None or missing if it has none.
     """
     for flag, field, kind, text in flags:
-        add_option(parser, flag, kind, text + format_default(defaults[field]), dest=field)
+        add_option(parser, flag, kind, text + format_default(defaults.get(field)), dest=field)
+
+
+def add_kept_epoch(parser: argparse.ArgumentParser) -> None:
+    """Add `--keep-last` and `--keep-best`."""
     kept = parser.add_mutually_exclusive_group()
-    kept.add_argument(
-        "--keep-last",
-        dest="keep_best",
-        action="store_const",
-        const=False,
-        help="write the last epoch instead of the best one",
-    )
-    kept.add_argument(
-        "--keep-best",
-        action="store_const",
-        const=True,
-        help="write the best epoch; the default unless --config differs",
-    )
-
-
-def format_default(value: object) -> str:
-    """Format the default of an option for its help."""
-    if value is None:
-        return ""
-    return f" (default {value:g})" if isinstance(value, float) else f" (default {value})"
+    for flag, value, text in (
+        ("--keep-last", False, "write the last epoch instead of the best one"),
+        ("--keep-best", True, "write the best epoch; the default unless --config differs"),
+    ):
+        kept.add_argument(flag, dest="keep_best", action="store_const", const=value, help=text)
 
 
 def apply_config(arguments: argparse.Namespace) -> None:
@@ -202,10 +203,88 @@ def apply_settings_file(
             setattr(arguments, name, values.get(name, defaults.get(name)))
 
 
-def make_settings(arguments: argparse.Namespace) -> FineTuning:
-    """Return the training settings, after `apply_config`.
+def make_settings(arguments: argparse.Namespace, kind: type[FineTuning] = FineTuning) -> FineTuning:
+    """Return the settings of a run, after its settings file was applied.
 
     Raises:
-        InputError: a setting is out of range.
+        InputError: a setting is out of range, or settings do not fit together.
     """
-    return FineTuning(**{name: getattr(arguments, name) for name in _FIELDS})
+    return kind(**{field.name: getattr(arguments, field.name) for field in dataclasses.fields(kind)})
+
+
+def check_search(arguments: argparse.Namespace) -> None:
+    """Check what can be checked before the examples are read, if `--search` is given.
+
+    Raises:
+        InputError: Optuna is missing, several workers were asked for, or an interrupted search would be forgotten.
+    """
+    from bert_keras.training.search.searched_finetuning import check_no_trials
+
+    found = {"resume": arguments.resume, "overwrite": arguments.overwrite, "spell": spell_flag}
+    check_no_trials(arguments.out, has_search=arguments.search is not None, **found)
+    if arguments.search is None:
+        return
+    check_search_installed()
+    if arguments.workers is not None or arguments.strategy == "multi-worker":
+        raise InputError(
+            "--search runs on one machine, and several workers were asked for; expected --strategy one-device, "
+            "mirrored or tpu: search without --workers, then train with the settings of the best trial"
+        )
+
+
+def make_space(
+    arguments: argparse.Namespace,
+    settings: FineTuning,
+    checkpoint: Checkpoint,
+    data: TrainingData,
+    num_replicas: int,
+) -> SearchSpace | None:
+    """Return what `--search` varies; None without the option.
+
+    Raises:
+        InputError: there is nothing to vary.
+    """
+    if arguments.search is None:
+        return None
+    from bert_keras.training.search.searched_finetuning import make_space_for_data
+
+    return make_space_for_data(settings, arguments.given_settings, checkpoint, data, num_replicas)
+
+
+def describe_search(arguments: argparse.Namespace, space: SearchSpace | None) -> dict[str, object]:
+    """Return the number of trials and the ranges, and where trials are recorded, to print."""
+    if space is None:
+        return {"backups": format_backups(arguments)}
+    trials = f"each finished trial, in {get_companion_folder(arguments.out, 'search')}"
+    return {"search": f"{arguments.search} trials; {space.describe()}", "backups": trials}
+
+
+def leave_out_searched(
+    described: Mapping[str, object], settings: FineTuning, space: SearchSpace | None
+) -> dict[str, object]:
+    """Return the printed settings without those that a search varies: each trial has its own."""
+    if space is None:
+        return dict(described)
+    lines = {_LINES[name] for name in space.varied if name in _LINES}
+    shown = {line: value for line, value in described.items() if line not in lines}
+    rate = _LINES["learning_rate"]
+    if rate in shown and _WARMUP in space.varied:
+        shown[rate] = f"{settings.learning_rate:g}"
+    if rate in lines and _WARMUP not in space.varied:
+        shown["warm-up"] = f"{settings.warmup_ratio:.0%}"
+    return shown
+
+
+def make_search(arguments: argparse.Namespace, progress: FitProgress) -> Search | None:
+    """Return the search of `--search`, which prints a line per trial; None without the option."""
+    if arguments.search is None:
+        return None
+    from bert_keras.training.search.searched_finetuning import Search
+
+    def print_trial(trial: TrialResult) -> None:
+        score = "no score" if trial.score is None else f"{trial.score:.4g}"
+        text = f"trial {trial.number} of {arguments.search}: {score}, {trial.outcome}, {trial.describe()}"
+        progress.print(text, event="trial", trial=trial.number, score=trial.score, outcome=trial.outcome)
+        progress.restart()
+
+    return Search(arguments.search, arguments.given_settings, print_trial)

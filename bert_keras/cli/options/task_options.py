@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import quote
 from bert_keras.cli.options.argument_checks import add_option, non_negative_integer, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.figures import check_matplotlib
+from bert_keras.heads.known_heads import list_finetuned_heads
 from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.tasks.examples import option_checks
 
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
     from bert_keras.tasks.base import Task
     from bert_keras.tasks.examples.file_options import FileOptions
 
-TASK_NAMES = ("classify", "tag", "answer", "embed")
+TASK_NAMES = tuple(head.name for head in list_finetuned_heads())  # the first is the default of `finetune`
 FORMATS = ("csv", "tsv", "jsonl", "json", "conll", "conllu", "txt")
 
 FILE_OPTIONS = (
     *("max_sequence_length", "window_overlap", "format", "delimiter", "text_column", "second_text_column"),
     *("label_column", "columns", "separator", "word_column", "tag_column"),
 )
-_TASK_OF_ENDING = dict.fromkeys((".conll", ".conllu", ".iob", ".bio"), "tag")
+_TASK_OF_ENDING = {ending: head.name for head in list_finetuned_heads() for ending in head.file_endings}
 _NUM_PRINTED_SCORES = 3
 
 
@@ -45,12 +46,8 @@ def add_file_options(parser: argparse.ArgumentParser, *, labelled: bool = True) 
     add_option(group, "--delimiter", str, delimiters, metavar="CHARACTER")
     if labelled:
         add_option(group, "--separator", str, "separator between the labels of a text (default |)", metavar="TEXT")
-    add_option(
-        group,
-        "--word-column",
-        str,
-        "tag: index of the word column, from 0 (default: the first); in .jsonl, the field (default words or tokens)",
-    )
+    text = "tag: index of the word column, from 0 (default: the first); in .jsonl, the field (default words or tokens)"
+    add_option(group, "--word-column", str, text)
     add_option(
         group,
         "--tag-column",
@@ -62,13 +59,8 @@ def add_file_options(parser: argparse.ArgumentParser, *, labelled: bool = True) 
 
 def add_on_error(parser: argparse.ArgumentParser) -> None:
     """Add `--on-error`, which selects whether bad examples stop the command."""
-    add_option(
-        parser,
-        "--on-error",
-        ("stop", "skip"),
-        "stop: report the number of bad examples and the first ones, and stop; skip: leave bad examples out",
-        "stop",
-    )
+    text = "stop: report the number of bad examples and the first ones, and stop; skip: leave bad examples out"
+    add_option(parser, "--on-error", ("stop", "skip"), text, "stop")
 
 
 def add_length_options(parser: argparse.ArgumentParser, *, length: str, overlap: str) -> None:
@@ -94,8 +86,7 @@ def select_prompt(arguments: argparse.Namespace, task: Task) -> Task:
     """
     if arguments.prompt is None:
         return task
-    if task.name != "embed":
-        raise InputError(f"--prompt is for embed, and the task is {task.name}: leave it out")
+    check_options_of_task(arguments, task.name, names=("prompt",))
     return task.with_prompt(arguments.prompt)
 
 
@@ -110,10 +101,15 @@ def describe_prompt(task: Task) -> dict[str, object]:
     return {"prompt": f"{quote(prompt)} before each text"} if prompt else {}
 
 
-def check_options_of_task(arguments: argparse.Namespace, task: str, problem: str | None = None) -> None:
-    """Raise `InputError` that lists every given option that `task` does not use."""
-    given = get_given_options(arguments, *option_checks.TASKS_OF_OPTION)
-    option_checks.check_options_of_task(given, task, problem=problem or "single_label", spell=spell_flag)
+def check_options_of_task(
+    arguments: argparse.Namespace,
+    task: str,
+    problem: str | None = None,
+    names: Iterable[str] = option_checks.TASKS_OF_OPTION,
+) -> None:
+    """Raise `InputError` that lists every given option, of those in `names`, that `task` does not use."""
+    given = get_given_options(arguments, *names)
+    option_checks.check_options_of_task(given, task, problem=problem, spell=spell_flag)
 
 
 def check_extension(path: pathlib.Path, task: str, file_format: str | None) -> None:
@@ -136,6 +132,11 @@ def get_file_options(arguments: argparse.Namespace) -> FileOptions:
 def get_given_options(arguments: argparse.Namespace, *names: str) -> dict[str, object]:
     """Return those of the options that were given, keyed by name."""
     return {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
+
+
+def format_options(names: Iterable[str]) -> str:
+    """Return the options with these names as they are written on a command line."""
+    return ", ".join(map(spell_flag, names))
 
 
 def format_task(task: Task) -> str:

@@ -6,6 +6,7 @@ import argparse
 import pathlib
 from typing import TYPE_CHECKING
 
+from bert_keras.cli.options.argument_checks import add_flag, add_repeatable
 from bert_keras.publishing import check_holds_no_input
 
 if TYPE_CHECKING:
@@ -38,25 +39,12 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
 
 def add_tokenizer_options(parser: argparse.ArgumentParser) -> None:
     """Add `--cased`, `--strip-accents`, `--chinese-split` and `--special-token`."""
-    parser.add_argument("--cased", action="store_true", help="do not lowercase the text; accents are not stripped")
-    parser.add_argument(
-        "--strip-accents",
-        action=argparse.BooleanOptionalAction,
-        help="strip accents and non-spacing vowel signs (default: yes, or no with --cased; make-records: as stored "
-        "with VOCAB)",
-    )
-    parser.add_argument(
-        "--chinese-split",
-        action=argparse.BooleanOptionalAction,
-        help="make each Chinese character a word (default: yes; make-records: as stored with VOCAB)",
-    )
-    parser.add_argument(
-        "--special-token",
-        action="append",
-        default=[],
-        metavar="TOKEN",
-        help="additional special token, such as [E1], which is never split; repeatable",
-    )
+    add_flag(parser, "--cased", "do not lowercase the text; accents are not stripped")
+    accents = "strip accents and non-spacing vowel signs (default: yes, or no with --cased; make-records: as stored "
+    add_flag(parser, "--strip-accents", accents + "with VOCAB)", has_negative=True)
+    chinese = "make each Chinese character a word (default: yes; make-records: as stored with VOCAB)"
+    add_flag(parser, "--chinese-split", chinese, has_negative=True)
+    add_repeatable(parser, "--special-token", "TOKEN", "additional special token, such as [E1], which is never split")
 
 
 def get_given_tokenizer_settings(arguments: argparse.Namespace) -> dict[str, object]:

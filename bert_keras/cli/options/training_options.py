@@ -1,80 +1,131 @@
-"""Options of the commands that train: devices, worker processes, and backups of the training state."""
+"""Options of the commands that train: devices, worker processes, backups, TensorBoard and callbacks."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
+import os
 import pathlib
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.options.argument_checks import add_option, add_overwrite, non_negative_integer, positive_integer
-from bert_keras.cli.options.tracking_options import add_tracking_options
+from bert_keras.cli.console import print_line
+from bert_keras.cli.options.argument_checks import (
+    add_flag,
+    add_option,
+    add_overwrite,
+    add_repeatable,
+    non_negative_integer,
+    positive_integer,
+)
 from bert_keras.errors import InputError
 from bert_keras.extras import make_python_command
 from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.publishing import check_writable_folder, get_companion_folder
+from bert_keras.training.config.callback_names import CallbackName
 from bert_keras.training.config.tables import STRATEGIES
 from bert_keras.training.config.tf_config import check_tf_config
 
 if TYPE_CHECKING:
+    import keras
     import tensorflow as tf
 
 
-_BACKUP_STEPS = 500
+_POLL_SECONDS = 0.2
+_GRACE_SECONDS = 20.0  # for the other workers to exit after one has failed
 
 
 def add_training_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for devices, workers and backups as a group of the help, and `--overwrite`."""
+    """Add the options for devices, workers, backups and tracking as groups of the help, and `--overwrite`."""
     group = parser.add_argument_group("devices and backups")
     strategies = "mirrored: all GPUs here; multi-worker: the machines in TF_CONFIG; tpu"
     add_option(group, "--strategy", STRATEGIES, strategies, "one-device")
     add_option(group, "--workers", positive_integer, "start N multi-worker processes on this machine")
-    add_option(
+    backups = "save the training state next to OUT every N steps, for --resume; 0: only at SIGTERM"
+    add_option(group, "--backup-every", non_negative_integer, backups, 500)
+    add_flag(group, "--resume", "resume from the latest backup, if there is one")
+    add_flag(group, "--allow-changes", "resume with different settings or data")
+    text = "recompute the activations of each block in the backward pass: less memory, a third more computation"
+    add_flag(group, "--gradient-checkpointing", text, has_negative=True)
+    bits = "bit-identical results on every run, also on GPUs; disables XLA (docs/guide/training.md)"
+    add_flag(group, "--deterministic", bits)
+    group = parser.add_argument_group("tracking")
+    text = "write scalars, settings and examples for TensorBoard to this folder"
+    add_option(group, "--tensorboard", pathlib.Path, text, metavar="DIR")
+    add_repeatable(
         group,
-        "--backup-every",
-        non_negative_integer,
-        "save the training state next to OUT every N steps, for --resume; 0: only at SIGTERM",
-        _BACKUP_STEPS,
+        "--callback",
+        "MODULE:NAME[,KEY=VALUE...]",
+        "Keras callback, a class or a function that returns one, such as mlflow.keras:MlflowCallback; modules of "
+        "the current folder are found too",
     )
-    group.add_argument("--resume", action="store_true", help="resume from the latest backup, if there is one")
-    group.add_argument("--allow-changes", action="store_true", help="resume with different settings or data")
-    group.add_argument(
-        "--gradient-checkpointing",
-        action=argparse.BooleanOptionalAction,
-        help="recompute the activations of each block in the backward pass: less memory, a third more computation",
-    )
-    group.add_argument(
-        "--deterministic",
-        action="store_true",
-        help="bit-identical results on every run, also on GPUs; disables XLA (docs/guide/training.md)",
-    )
-    add_tracking_options(parser)
     add_overwrite(parser, "replace OUT if this command wrote it before; delete its backups unless --resume is given")
 
 
-def run_in_workers(arguments: argparse.Namespace) -> bool:
-    """Run the same command in `--workers` processes; return False if the option was not given.
+def check_tracking(arguments: argparse.Namespace) -> None:
+    """Check what can be checked before TensorFlow is loaded.
 
     Raises:
-        SystemExit: a worker failed; the exit status is that of the worker.
+        InputError: `--tensorboard` names a file, or `--callback` a package that is not installed.
     """
-    if arguments.workers is None:
-        return False
-    from bert_keras.cli.local_workers import run_workers
-
-    argv = list(arguments.argv)
-    index = next(index for index, arg in enumerate(argv) if arg.split("=")[0] == "--workers")
-    del argv[index : index + (1 if "=" in argv[index] else 2)]
-    status = run_workers(
-        [*make_python_command("bert_keras.cli.main"), *argv, "--strategy", "multi-worker"], arguments.workers
-    )
-    if status:
-        raise SystemExit(status)
-    return True
+    if arguments.tensorboard is not None and arguments.tensorboard.is_file():
+        raise InputError(f"--tensorboard {arguments.tensorboard} is a file; expected a folder: choose another name")
+    for text in arguments.callback:
+        CallbackName.parse(text).check_installed()
 
 
-def get_backup_arguments(arguments: argparse.Namespace) -> dict[str, object]:
-    """Return the arguments of `bk.pretrain` and `bk.finetune` about OUT and its backups."""
+def check_out(arguments: argparse.Namespace, *inputs: pathlib.Path) -> None:
+    """Check that OUT can be written, that no interrupted training is overlooked, and that the workers are known.
+
+    Raises:
+        InputError: one of these checks failed.
+    """
+    check_writable_folder(arguments.out, arguments.command, overwrite=arguments.overwrite, inputs=inputs)
+    if arguments.strategy == "multi-worker" and arguments.workers is None:
+        check_tf_config()
+    from bert_keras.training.output_folder import check_no_backup
+
+    check_no_backup(arguments.out, resume=arguments.resume, overwrite=arguments.overwrite, spell=spell_flag)
+
+
+def prepare_devices(arguments: argparse.Namespace) -> tf.distribute.Strategy:
+    """Configure the process for training and return the strategy. Call this right after TensorFlow is loaded.
+
+    Raises:
+        InputError: the device does not exist, or `TF_CONFIG` is invalid.
+    """
+    from bert_keras.training.freed_memory import keep_freed_memory
+    from bert_keras.training.strategies import make_strategy
+
+    keep_freed_memory()
+    if arguments.deterministic:
+        import tensorflow
+
+        tensorflow.config.experimental.enable_op_determinism()
+    return make_strategy(arguments.strategy)
+
+
+def get_run_arguments(
+    arguments: argparse.Namespace, progress: keras.callbacks.Callback, strategy: tf.distribute.Strategy
+) -> dict[str, object]:
+    """Return the arguments of `bk.pretrain`, `bk.finetune` and `bk.distill` that all of them have.
+
+    Raises:
+        InputError: a callback cannot be imported or created.
+    """
+    from bert_keras.training.tracking.named_callbacks import make_callback
+
     return {
+        "callbacks": [progress, *(make_callback(CallbackName.parse(text)) for text in arguments.callback)],
+        "tensorboard": arguments.tensorboard,
+        "verbose": False,
+        "strategy": strategy,
         "overwrite": arguments.overwrite,
         "backup_every": arguments.backup_every,
         "resume": arguments.resume,
@@ -114,32 +165,92 @@ def format_backups(arguments: argparse.Namespace) -> str:
     return f"{text}; " + (f"the latest is from step {steps[-1]:,}" if steps else "there is none to resume from")
 
 
-def check_out(arguments: argparse.Namespace, *inputs: pathlib.Path) -> None:
-    """Check that OUT can be written, that no interrupted training is overlooked, and that the workers are known.
+def run_in_workers(arguments: argparse.Namespace) -> bool:
+    """Run the same command in `--workers` processes; return False if the option was not given.
 
     Raises:
-        InputError: one of these checks failed.
+        SystemExit: a worker failed; the exit status is that of the worker.
     """
-    check_writable_folder(arguments.out, arguments.command, overwrite=arguments.overwrite, inputs=inputs)
-    if arguments.strategy == "multi-worker" and arguments.workers is None:
-        check_tf_config()
-    from bert_keras.training.output_folder import check_no_backup
+    if arguments.workers is None:
+        return False
 
-    check_no_backup(arguments.out, resume=arguments.resume, overwrite=arguments.overwrite, spell=spell_flag)
+    argv = list(arguments.argv)
+    index = next(index for index, arg in enumerate(argv) if arg.split("=")[0] == "--workers")
+    del argv[index : index + (1 if "=" in argv[index] else 2)]
+    status = run_workers(
+        [*make_python_command("bert_keras.cli.main"), *argv, "--strategy", "multi-worker"], arguments.workers
+    )
+    if status:
+        raise SystemExit(status)
+    return True
 
 
-def prepare_devices(arguments: argparse.Namespace) -> tf.distribute.Strategy:
-    """Configure the process for training and return the strategy. Call this right after TensorFlow is loaded.
+def run_workers(command: Sequence[str], num_workers: int) -> int:
+    """Run the same command in several processes that train together, and return their exit status.
 
-    Raises:
-        InputError: the device does not exist, or `TF_CONFIG` is invalid.
+    The first worker, the chief, prints to the terminal; the output of another one is printed only if it fails. When one
+    worker fails, the others are stopped. SIGTERM is forwarded to all of them.
+
+    Args:
+        command: command line that each worker runs.
+        num_workers: number of workers.
+
+    Returns:
+        0, or the exit status of the first worker that failed.
     """
-    from bert_keras.training.freed_memory import keep_freed_memory
-    from bert_keras.training.strategies import make_strategy
+    addresses = [f"127.0.0.1:{port}" for port in _free_ports(num_workers)]
+    with contextlib.ExitStack() as files:
+        outputs = [files.enter_context(tempfile.TemporaryFile()) for _ in range(num_workers)]
+        workers = []
+        try:
+            for index in range(num_workers):
+                config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+                output = {} if index == 0 else {"stdout": outputs[index], "stderr": outputs[index]}
+                environment = {**os.environ, "TF_CONFIG": json.dumps(config)}
+                workers.append(subprocess.Popen(command, env=environment, **output))
+            previous_handler = signal.signal(signal.SIGTERM, lambda *_: _send(workers, signal.SIGTERM))
+            status = _wait(workers)
+            signal.signal(signal.SIGTERM, previous_handler)
+        finally:
+            _send(workers, signal.SIGKILL)
+            for worker in workers:
+                worker.wait()
+        for index, worker in enumerate(workers[1:], 1):
+            if worker.returncode not in (0, workers[0].returncode, -signal.SIGTERM, -signal.SIGKILL):
+                outputs[index].seek(0)
+                text = outputs[index].read().decode(errors="replace")
+                print_line(f"worker {index} exited with status {worker.returncode}:")
+                for line in text.splitlines():
+                    print_line(line)
+    return status
 
-    keep_freed_memory()
-    if arguments.deterministic:
-        import tensorflow
 
-        tensorflow.config.experimental.enable_op_determinism()
-    return make_strategy(arguments.strategy)
+def _wait(workers: list[subprocess.Popen]) -> int:
+    """Wait for all workers, with a time limit once one has failed; return the first failure status, or 0."""
+    status, deadline = 0, None
+    while any(worker.poll() is None for worker in workers):
+        failed = [worker.returncode for worker in workers if worker.returncode]
+        if failed and deadline is None:
+            status, deadline = failed[0], time.monotonic() + _GRACE_SECONDS
+        if deadline is not None and time.monotonic() > deadline:
+            _send(workers, signal.SIGKILL)
+        time.sleep(_POLL_SECONDS)
+    failed = [worker.returncode for worker in workers if worker.returncode]
+    status = status or next(iter(failed), 0)
+    return status if status >= 0 else 128 - status
+
+
+def _send(workers: list[subprocess.Popen], signal_number: int) -> None:
+    for worker in workers:
+        if worker.poll() is None:
+            worker.send_signal(signal_number)
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for bound in sockets:
+        bound.bind(("127.0.0.1", 0))
+    ports = [bound.getsockname()[1] for bound in sockets]
+    for bound in sockets:
+        bound.close()
+    return ports

@@ -4,13 +4,14 @@ import pytest
 
 from bert_keras.analysis.cost_model.components import Component, Flops
 from bert_keras.analysis.cost_model.plan_figures import (
+    InferenceMemory,
     draw_flops,
     draw_inference_memory,
     draw_parameters,
     draw_training_memory,
     make_parameters_section,
 )
-from bert_keras.analysis.cost_model.step_memory import InferenceMemory, Memory
+from bert_keras.analysis.cost_model.step_memory import Memory
 
 
 def bars(figure) -> dict[str, list[tuple[float, float]]]:
@@ -57,5 +58,5 @@ def test_training_memory_by_length():
 
 
 def test_inference_memory_by_length():
-    widths = bars(draw_inference_memory([InferenceMemory(1, 32, 9, 2_000_000, 5_000_000)]))
+    widths = bars(draw_inference_memory([InferenceMemory(32, 9, 2_000_000, 5_000_000)]))
     assert [heights[0][1] for heights in widths.values()] == pytest.approx([2, 5])

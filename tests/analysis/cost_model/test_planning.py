@@ -9,11 +9,9 @@ import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.analysis.cost_model import planning
-from bert_keras.analysis.cost_model.components import count_flops_by_part, count_parameters
-from bert_keras.analysis.cost_model.forward_steps import list_forward_steps
+from bert_keras.analysis.cost_model.components import count_flops_by_part, count_parameters, list_forward_steps
 from bert_keras.analysis.cost_model.subjects import HEADS, add_head, build_subject
-from bert_keras.analysis.cost_model.tracing.sized_graph import BatchShape
-from bert_keras.analysis.cost_model.workloads import Workload
+from bert_keras.analysis.cost_model.workloads import BatchShape, Workload
 from bert_keras.errors import InputError
 from bert_keras.modeling.initializers import zero_initialization
 from tests.marks import slow, slow_except

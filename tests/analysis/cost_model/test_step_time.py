@@ -5,11 +5,9 @@ import math
 import pytest
 
 import bert_keras as bk
-from bert_keras.analysis.cost_model.step_memory import TrainingMemory
-from bert_keras.analysis.cost_model.step_time import MachineSpeed, Product, StepTime
+from bert_keras.analysis.cost_model.step_memory import MachineSpeed, Product, StepTime, TrainingMemory
 from bert_keras.analysis.cost_model.subjects import HEADS, add_head
-from bert_keras.analysis.cost_model.tracing.sized_graph import BatchShape
-from bert_keras.analysis.cost_model.workloads import Workload
+from bert_keras.analysis.cost_model.workloads import BatchShape, Workload
 from tests.marks import slow_except
 
 

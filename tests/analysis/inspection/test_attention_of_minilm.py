@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.analysis.inspection.forward_pass import run_forward_pass
-from bert_keras.analysis.inspection.input_sequence import make_input_sequence
+from bert_keras.analysis.inspection.forward_pass import make_input_sequence, run_forward_pass
 
 TEXT = "The keys to the old cabinet are on the table, although nobody remembers who left them there."
 SECOND = "Who forgot the keys of the cupboard?"

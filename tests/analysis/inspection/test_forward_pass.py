@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.analysis.inspection.forward_pass import NUM_BINS, count_scores, run_forward_pass
-from bert_keras.analysis.inspection.input_sequence import make_input_sequence
+from bert_keras.analysis.inspection.forward_pass import NUM_BINS, count_scores, make_input_sequence, run_forward_pass
 from bert_keras.errors import InputError
 from tests.conftest import MODELS
 from tests.marks import slow_except

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.analysis.inspection.input_sequence import make_input_sequence
-from bert_keras.analysis.inspection.masked_predictions import MAX_WORDS, find_words, predict_masked_tokens
+from bert_keras.analysis.inspection.forward_pass import make_input_sequence
+from bert_keras.analysis.inspection.head_outputs import MAX_WORDS, find_words, predict_masked_tokens
 from bert_keras.errors import InputError
 
 TEXT, SECOND = "The cats sat on a mat.", "every dog ran"

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from bert_keras.analysis.inspection.head_outputs import PredictedItem
-from bert_keras.analysis.inspection.page.html_page import to_safe_json
-from bert_keras.analysis.inspection.page.page_data import (
+from bert_keras.analysis.inspection.html_page import to_safe_json
+from bert_keras.analysis.inspection.inspection_page import (
     MAX_MAP_BYTES,
     MAX_ROUNDING_ERROR,
     count_shown_tokens,
     encode_cosines,
     encode_probabilities,
+    mark_items,
 )
-from bert_keras.analysis.inspection.page.prediction_sections import mark_items
 from bert_keras.figures import FigureSection, create_figure
 from tests.marks import slow_except
 
@@ -132,7 +132,7 @@ def test_the_maps_of_a_page_have_a_maximum_size(shape):
 
 def test_a_page_states_that_it_shows_fewer_tokens(inspect_tiny, monkeypatch):
     assert "the maps show the first" not in inspect_tiny("encoder", TEXT).to_html()
-    monkeypatch.setattr("bert_keras.analysis.inspection.page.page_data.MAX_MAP_BYTES", 2 * 15 * 6**2)
+    monkeypatch.setattr("bert_keras.analysis.inspection.inspection_page.MAX_MAP_BYTES", 2 * 15 * 6**2)
     page = inspect_tiny("encoder", TEXT).to_html()
     assert "the maps show the first 6 of 10 tokens" in page
     data = read_data(page)

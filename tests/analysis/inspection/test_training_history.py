@@ -5,8 +5,12 @@ import json
 
 import pytest
 
-from bert_keras.analysis.inspection.page.training_page import draw_training, render_training_page, save_training_history
-from bert_keras.analysis.inspection.training_history import read_training_history
+from bert_keras.analysis.inspection.training_history import (
+    draw_training,
+    read_training_history,
+    render_training_page,
+    save_training_history,
+)
 from bert_keras.errors import InputError
 
 PNG = base64.b64decode(

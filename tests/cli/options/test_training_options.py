@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from bert_keras.cli import local_workers
 from bert_keras.cli.commands.pretrain import resolve_settings
 from bert_keras.cli.main import main, parser
+from bert_keras.cli.options import training_options
 from bert_keras.extras import make_python_command
 from bert_keras.pipelines.records import write_records
 from bert_keras.publishing import publish_folder
@@ -125,7 +125,7 @@ def test_multi_worker_requires_tf_config(records, tmp_path, monkeypatch, capsys)
 @pytest.mark.parametrize(("option", "position"), [(["--workers", "3"], -1), (["--workers=3"], 3)])
 def test_workers_get_the_same_arguments_without_the_workers_option(option, position, records, tmp_path, monkeypatch):
     started = []
-    monkeypatch.setattr(local_workers, "run_workers", lambda *arguments: started.append(arguments) or 75)
+    monkeypatch.setattr(training_options, "run_workers", lambda *arguments: started.append(arguments) or 75)
     arguments = ["pretrain", str(records), str(tmp_path / "out"), *TINY, "--steps", "8"]
     command = [*arguments[:position], *option, *arguments[position:]] if position > 0 else [*arguments, *option]
     with pytest.raises(SystemExit) as ended:

@@ -1,4 +1,4 @@
-"""`SizedGraph`: a function that is traced once, with tensor sizes known for every batch shape.
+"""`SizedGraph`: a function that is traced once, with tensor sizes for every batch shape; `Lifetimes` of its tensors.
 
 The function is traced on a batch whose size, sequence length and number of masked positions are three primes. The
 prime factors of a tensor's size then show how it grows: 12 * B * S * S has these factors and no others. Masked-LM
@@ -8,38 +8,27 @@ twice a fourth prime. Nothing is computed, and no weights are stored.
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.analysis.cost_model.tracing.operations import list_operations, trace_graph
+from bert_keras.analysis.cost_model.workloads import BatchShape, list_operations, trace_graph
 from bert_keras.errors import InputError
 
-MASKED_SHARE = 0.15  # of the tokens of a sequence, Devlin et al. 2018, 3.1
 _WITHOUT_SIZE = (tf.resource, tf.variant, tf.string)
 # B * M * vocabulary and B * heads * S * S must stay below 2^31, because TensorFlow indexes them with int32
 _MAX_BATCH_SIZE, _MAX_LENGTH, _MAX_MASKED = 101, 512, 103
 _TRANSPOSES = {"MatMul": ("transpose_a", "transpose_b"), "BatchMatMulV2": ("adj_x", "adj_y")}
-
-
-@dataclasses.dataclass(frozen=True)
-class BatchShape:
-    """The shape of a batch.
-
-    Args:
-        batch_size: B, sequences per batch.
-        length: S, tokens per sequence.
-        num_masked: M, masked positions per sequence; default: 15 % of the tokens.
-    """
-
-    batch_size: int
-    length: int
-    num_masked: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.num_masked is None:
-            object.__setattr__(self, "num_masked", max(1, round(MASKED_SHARE * self.length)))
+# Their output shares the memory of their input
+ALIASES = ("ExpandDims", "Identity", "IdentityN", "Reshape", "Squeeze", "StopGradient")
+NOT_ALLOCATED = ("Const", "Placeholder", "ReadVariableOp", "VarHandleOp")  # exist before the function runs
+# TensorFlow writes their output over an input that no later operation needs
+_IN_PLACE = (
+    *("Add", "AddN", "AddV2", "BiasAdd", "Mul", "Neg", "RealDiv", "SelectV2", "Sub"),
+    *("Erf", "Exp", "Relu", "Rsqrt", "Softmax", "Sqrt", "Square", "Tanh"),
+)
+_GRADIENT_TAPE = "gradient_tape/"  # the name scope that TensorFlow opens for gradients
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -131,11 +120,8 @@ class SizedGraph:
 
     def scale_shape(self, tensor: SizedTensor, shape: BatchShape) -> tuple[int, ...]:
         """Return the shape of a tensor for a batch of another shape."""
-        return tuple(self._scale(size, shape) for size in tensor.shape)
-
-    def _scale(self, number: int, shape: BatchShape) -> int:
-        constant, *exponents = self._factorize(number)
-        return constant * math.prod(map(pow, _get_variables(shape), exponents))
+        factors = map(self._factorize, tensor.shape)
+        return tuple(constant * math.prod(map(pow, _get_variables(shape), powers)) for constant, *powers in factors)
 
     def _factorize(self, number: int) -> tuple[int, ...]:
         """Split a size into its constant factor and the exponents of B, S, M and M + 1."""
@@ -180,3 +166,92 @@ def _choose_traced_shape(max_length: int, constants: set[int]) -> BatchShape:
             "expected a model for longer sequences: use --quick (quick=True in Python) to leave the estimates out"
         )
     return BatchShape(batch_size, length, num_masked)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Step:
+    """An operation: the indices of the tensors that it allocates and of those that it is the last to use."""
+
+    allocated: tuple[int, ...]
+    freed: tuple[int, ...]
+    is_in_place: bool
+
+
+class Lifetimes:
+    """The lifetimes of the tensors of a traced function.
+
+    Assumes that operations run one after the other in program order. A tensor lives from the operation that computes
+    it to the last one that uses it, or to the end if the function returns it. Weights are not included.
+    """
+
+    def __init__(self, graph: SizedGraph) -> None:
+        self._buffers = _find_buffers(graph.operations)  # tensor -> the tensor whose memory it shares
+        self._allocated: list[tuple[SizedTensor, SizedOperation]] = []
+        self._indices: dict[SizedTensor, int] = {}
+        self._steps = list(self._list_steps(graph))
+        self._activations = self._find_activations(graph.operations)
+        self._count_bytes = graph.byte_counter([tensor for tensor, _ in self._allocated])
+
+    def peak_bytes(self, shape: BatchShape) -> int:
+        """Return the largest number of bytes in memory at one moment."""
+        num_bytes = self._count_bytes(shape).tolist()
+        current = peak = 0
+        for step in self._steps:
+            freed, allocated = ([num_bytes[index] for index in indices] for indices in (step.freed, step.allocated))
+            overwrites_input = step.is_in_place and allocated != [] and allocated[0] in freed
+            peak = max(peak, current + (0 if overwrites_input else sum(allocated)))
+            current += sum(allocated) - sum(freed)
+        return peak
+
+    def activation_bytes(
+        self, shape: BatchShape, select: Callable[[SizedTensor, SizedOperation], bool] = lambda *_: True
+    ) -> int:
+        """Return the bytes of the tensors that the forward pass stores for the backward pass.
+
+        Args:
+            shape: shape of the batch.
+            select: receives a tensor and the operation that computes it, and returns whether to count it.
+        """
+        indices = [index for index in self._activations if select(*self._allocated[index])]
+        return int(self._count_bytes(shape)[indices].sum())
+
+    def _list_steps(self, graph: SizedGraph) -> Iterator[_Step]:
+        last_use = self._find_last_uses(graph)
+        for place, operation in enumerate(graph.operations):
+            outputs = () if operation.kind in (*ALIASES, *NOT_ALLOCATED) else operation.outputs
+            allocated = tuple(self._add(tensor, operation) for tensor in outputs if tensor in last_use)
+            inputs = dict.fromkeys(self._buffers.get(tensor, tensor) for tensor in operation.inputs)
+            freed = (self._indices[one] for one in inputs if last_use[one] == place and one in self._indices)
+            yield _Step(allocated, tuple(freed), operation.kind in _IN_PLACE)
+
+    def _find_last_uses(self, graph: SizedGraph) -> dict[SizedTensor, int]:
+        """Map each tensor to the place of the last operation that uses it; returned tensors are used at the end."""
+        places = {}
+        for place, operation in enumerate(graph.operations):
+            for tensor in operation.inputs:
+                places[self._buffers.get(tensor, tensor)] = place
+        returned = (self._buffers.get(tensor, tensor) for tensor in graph.outputs)
+        return places | dict.fromkeys(returned, len(graph.operations))
+
+    def _add(self, tensor: SizedTensor, operation: SizedOperation) -> int:
+        self._allocated.append((tensor, operation))
+        return self._indices.setdefault(tensor, len(self._indices))
+
+    def _find_activations(self, operations: list[SizedOperation]) -> list[int]:
+        """Return the indices of the tensors that the forward pass computes and the backward pass uses."""
+        is_gradient = [_GRADIENT_TAPE in operation.name for operation in operations]
+        start = is_gradient.index(True) if any(is_gradient) else len(operations)
+        forward = {tensor for operation in operations[:start] for tensor in operation.outputs}
+        used = {self._buffers.get(tensor, tensor) for one in operations[start:] for tensor in one.inputs}
+        return sorted(self._indices[tensor] for tensor in used & forward & self._indices.keys())
+
+
+def _find_buffers(operations: list[SizedOperation]) -> dict[SizedTensor, SizedTensor]:
+    """Map each output of an aliasing operation to the tensor whose memory it shares."""
+    buffers = {}
+    for operation in operations:
+        if operation.kind in ALIASES and operation.inputs:
+            inputs = operation.inputs if operation.kind == "IdentityN" else operation.inputs[:1]
+            for output, shared in zip(operation.outputs, inputs, strict=True):
+                buffers[output] = buffers.get(shared, shared)
+    return buffers

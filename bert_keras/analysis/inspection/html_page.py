@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 PAGE = "index.html"  # file name of every page
-_HERE = pathlib.Path(__file__).parent
+_ASSETS = pathlib.Path(__file__).parent / "page"
 # Only the page's own style and script run, identified by their hashes; nothing is loaded
 _POLICY = (
     "default-src 'none'; style-src '{style}'; script-src '{script}'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -67,10 +67,10 @@ def render_html(title: str, body: str, data: object, scripts: Sequence[str]) -> 
         title: plain text.
         body: HTML.
         data: data for the scripts, as JSON without NaN.
-        scripts: file names in this folder, in the order in which they run.
+        scripts: file names in the folder `page`, in the order in which they run.
     """
-    style = (_HERE / "page.css").read_text(encoding="utf-8")
-    script = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in scripts)
+    style = (_ASSETS / "page.css").read_text(encoding="utf-8")
+    script = "\n".join((_ASSETS / name).read_text(encoding="utf-8") for name in scripts)
     policy = _POLICY.format(style=_hash(style), script=_hash(script))
     return f"""<!DOCTYPE html>
 <html lang="en">

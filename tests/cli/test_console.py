@@ -1,4 +1,4 @@
-"""Text from users is escaped, shortened and encoded before it reaches terminals and logs."""
+"""What commands print: text from users is escaped, shortened and encoded; tables of parity reports; peak memory."""
 
 import ast
 import errno
@@ -7,17 +7,26 @@ import json
 import logging
 import pathlib
 import re
+import subprocess
 import sys
 import warnings
 
 import pytest
 
-from bert_keras.cli.console import report, terminal
-from bert_keras.cli.console.terminal import escaped_warnings, printable_json
+from bert_keras.checks import format_count
+from bert_keras.cli import console
+from bert_keras.cli.console import (
+    escaped_warnings,
+    format_parity_table,
+    format_scores,
+    format_trimmed_vocabulary,
+    get_peak_memory,
+    printable_json,
+)
 from bert_keras.cli.main import COMMANDS, main
 from bert_keras.training.tracking.fit_progress import FitProgress
 
-CLI = pathlib.Path(terminal.__file__).parents[1]
+CLI = pathlib.Path(console.__file__).parents[0]
 DISPLAY = CLI.parent / "display"
 HOSTILE = "a\x1b[2Jb\nc\rd\x9b31me\u202ef\x7f\u2028"
 RAW = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -50,16 +59,16 @@ def test_commands_print_only_through_the_modules_for_printing():
 
 
 def test_settings_results_tables_and_progress_are_escaped(capsys):
-    report.print_settings(HOSTILE, {HOSTILE: HOSTILE, "long": "x" * 70_000})
-    report.print_table([HOSTILE], [[1.5]])
-    with report.ProgressBar(HOSTILE, HOSTILE) as bar:
+    console.print_settings(HOSTILE, {HOSTILE: HOSTILE, "long": "x" * 70_000})
+    console.print_table([HOSTILE], [[1.5]])
+    with console.ProgressBar(HOSTILE, HOSTILE) as bar:
         bar.print(HOSTILE)
         bar.print("x" * 70_000)
         bar.update(1, 2, note=HOSTILE)
     with FitProgress(2) as bar:
         bar.on_epoch_end(0, {f"val_{HOSTILE}": 1.0})
-    report.print_result(HOSTILE, {}, as_json=False)
-    report.print_result([HOSTILE, report.format_table([[HOSTILE, "x"]])], {}, as_json=False)
+    console.print_result(HOSTILE, {}, as_json=False)
+    console.print_result([HOSTILE, console.format_table([[HOSTILE, "x"]])], {}, as_json=False)
     printed = capsys.readouterr()
     assert not RAW.search(printed.err + printed.out)
     assert len(printed.err.splitlines()) == 3 + 2 + 3 + 1
@@ -161,7 +170,7 @@ def test_failing_progress_output_does_not_stop_the_command(tmp_path, monkeypatch
     pathlib.Path("text.txt").write_text("the cat sat on a mat\n" * 3)
     monkeypatch.setattr(sys, "stderr", Full())
     assert main(["learn-vocab", "out", "--text", "text.txt", "--size", "60"]) == 0
-    with report.ProgressBar("working", None) as bar:
+    with console.ProgressBar("working", None) as bar:
         bar.print("something")
 
 
@@ -204,3 +213,85 @@ def test_numbers_out_of_range_are_rejected(arguments, message, capsys):
         main(arguments.split())
     assert stopped.value.code == 2
     assert message in capsys.readouterr().err
+
+
+EQUAL = {
+    "passed": True,
+    "measure": "max",
+    "outputs": {"ids/logits": {"max": 1.5e-7, "mean_relative": 9.0}, "logits": {"max": 2.4e-6, "mean_relative": 0.0}},
+    "labels": {"ids/logits": {"compared": 1000, "differ": 0}, "label": {"compared": 300, "differ": 0}},
+    "num_inputs": 1300,
+    "bytes": 90_400_000,
+    "load_s": 0.52,
+    "latency_ms": 12.34,
+}
+OTHER = {
+    **EQUAL,
+    "passed": False,
+    "measure": "mean_relative",
+    "outputs": {"logits": {"max": 3.0, "mean_relative": 0.25}},
+    "labels": {},
+}
+
+
+def test_each_artifact_has_one_line_with_aligned_columns():
+    header, first, second = format_parity_table({"saved_model/12": EQUAL, "tflite/m": OTHER}).split("\n")
+    assert header.split() == "artifact parity inputs difference different labels size load time latency".split()
+    assert first.split() == "saved_model/12 equal 1,300 2.4e-06 (max) 0 of 1,300 90.4 MB 0.5 s 12.3 ms".split()
+    assert second.split() == ("tflite/m DIFFERS 1,300 2.5e-01 (mean, relative) no labels 90.4 MB 0.5 s 12.3 ms".split())
+    assert len({line.index(end) + len(end) for line, end in ((header, "latency"), (first, "ms"), (second, "ms"))}) == 1
+
+
+def test_scores_list_rejected_candidates_and_the_loss_with_mediapipe():
+    tried = [
+        {"quantization": "dynamic_int8", "bytes": 23_000_000, "score": 88.0, "drop": 3.25},
+        {"quantization": "float16", "bytes": 45_000_000, "score": 91.5, "drop": -0.25, "passed": True},
+        {"quantization": "static", "bytes": 23_000_000, "score": 91.0, "drop": 0.25, "passed": False},
+    ]
+    scores = {"score": "accuracy", "checkpoint": 91.25, "file": 91.5, "with_mediapipe_tokenizer": 90.0, "tried": tried}
+    assert format_scores({"saved_model/1": EQUAL, "model.tflite": {**EQUAL, "scores": scores}}) == [
+        "model.tflite: accuracy 91.50, checkpoint 91.25",
+        "  tried dynamic_int8, 23.0 MB: 88.00, +3.25 points lost",
+        "  tried float16, 45.0 MB: 91.50, -0.25 points lost",
+        "  tried static, 23.0 MB: 91.00, +0.25 points lost, differs too much on random ids",
+        "  warning: with MediaPipe's tokenizer, which splits text differently, the score is 90.00 (-1.50 points): "
+        "fine-tune with MediaPipe's tokenization rules",
+    ]
+
+
+def test_equal_mediapipe_score_causes_no_warning():
+    scores = {"score": "accuracy", "checkpoint": 91.25, "file": 91.25}
+    assert len(format_scores({"a": {**EQUAL, "scores": scores}})) == 1
+    assert len(format_scores({"a": {**EQUAL, "scores": {**scores, "with_mediapipe_tokenizer": 91.25}}})) == 1
+
+
+def test_a_trimmed_vocabulary_has_one_line_for_all_artifacts():
+    trimmed = {"num_tokens_before": 30522, "num_tokens_after": 6400, "num_texts": 1, "removed_parameters": 0.4081}
+    line = "vocabulary: 6,400 of 30,522 tokens kept for 1 text, 40.8% of the parameters removed"
+    reports = {name: {**EQUAL, "trimmed_vocabulary": trimmed} for name in ("a", "b")}
+    assert format_trimmed_vocabulary(reports) == [line]
+    trimmed |= {"num_examples": 3080, "num_changed_examples": 12}
+    assert format_trimmed_vocabulary(reports) == [f"{line}; 12 of 3,080 labelled examples have other tokens"]
+    assert format_trimmed_vocabulary({"a": EQUAL}) == []
+
+
+def test_count_of_one_is_singular():
+    assert [format_count(number, "document") for number in (0, 1, 2, 12_345)] == [
+        "0 documents",
+        "1 document",
+        "2 documents",
+        "12,345 documents",
+    ]
+
+
+def test_peak_memory_excludes_the_parent_process():
+    code = "from bert_keras.cli.console import get_peak_memory; print(get_peak_memory())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 1_000_000 < int(done.stdout) < get_peak_memory() / 2  # only this process has imported TensorFlow
+
+
+def test_peak_memory_comes_from_the_resource_module_without_proc(monkeypatch):
+    monkeypatch.setattr("bert_keras.cli.console._read_linux_peak_memory", lambda: None)
+    resource = pytest.importorskip("resource", reason="Windows has no resource module")
+    unit = 1 if sys.platform == "darwin" else 1024
+    assert get_peak_memory() == resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
