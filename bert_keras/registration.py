@@ -10,8 +10,7 @@ import sys
 
 REGISTERING_MODULES = (
     "bert_keras.modeling",
-    "bert_keras.training.optimizers.adamw_and_lamb",
-    "bert_keras.training.optimizers.muon",
+    "bert_keras.training.optimizers.update_rules",
 )
 # These import Keras themselves; while one of them is being imported, the modules above cannot be imported yet.
 _NEEDED_WHOLE = (

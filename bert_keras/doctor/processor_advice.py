@@ -1,6 +1,6 @@
 """`recommend`: the files and data types that suit a processor."""
 
-from bert_keras.processor import Processor
+from bert_keras.extras import Processor
 
 
 def recommend(processor: Processor) -> list[str]:

@@ -12,8 +12,8 @@ from bert_keras.errors import MissingExtraError
 from bert_keras.files import format_json
 from bert_keras.metrics.confusion_figure import render_confusion_matrix
 from bert_keras.tasks.examples.training_data import TrainingData
-from bert_keras.training.config.finetuning_file import FILE_NAME, resolve_settings, to_toml
 from bert_keras.training.config.finetuning_settings import FineTuning
+from bert_keras.training.config.settings_files import FINETUNING_FILE, resolve_settings, to_toml
 from bert_keras.training.finetuning import FineTuned
 from bert_keras.training.search.searched_finetuning import describe_winner
 from bert_keras.training.search.trials import write_csv
@@ -94,7 +94,7 @@ def write_trained(
 def _write_notes(tuned: FineTuned) -> dict[str, str]:
     """Return the contents of the text files next to the weights, keyed by their names."""
     notes = {
-        FILE_NAME: to_toml(resolve_settings(tuned.data.reading, tuned.data.task, tuned.settings)),
+        FINETUNING_FILE: to_toml(resolve_settings(tuned.data.reading, tuned.data.task, tuned.settings)),
         "metrics.json": format_json(collect_metrics(tuned), indent=2) + "\n",
         "training_log.jsonl": tuned.log,
     }

@@ -20,12 +20,10 @@ from bert_keras.tasks.engines.keras_engine import KerasEngine
 from bert_keras.tasks.examples.training_data import TrainingData
 from bert_keras.tasks.sequence_runner import SequenceRunner
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
+from bert_keras.training.callbacks import EpochScores
 from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.epoch_scores import EpochScores
 from bert_keras.training.fitting import Phase, fit_phases
-from bert_keras.training.methods.adapter_training import AdapterTraining
-from bert_keras.training.methods.label_training import LabelTraining
-from bert_keras.training.optimizers.layer_decay import compute_rate_factors
+from bert_keras.training.methods import AdapterTraining, LabelTraining, compute_rate_factors
 from bert_keras.training.optimizers.named_optimizers import adamw
 from bert_keras.training.resuming import digest_weights
 from bert_keras.training.search.trials import TrialResult

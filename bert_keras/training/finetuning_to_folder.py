@@ -24,17 +24,16 @@ from bert_keras.tasks.examples.training_data import (
     check_task_name,
     read_training_data_for_checkpoint,
 )
-from bert_keras.training.backups import NO_BACKUP, BackupOptions
-from bert_keras.training.config.finetuning_file import KEYS, resolve_settings
+from bert_keras.training.backups import NO_BACKUP, BackupOptions, check_no_backup, get_backup_folder, train_to_folder
 from bert_keras.training.config.finetuning_settings import FineTuning
+from bert_keras.training.config.settings_files import FINETUNING_KEYS, resolve_settings
 from bert_keras.training.config.sources import upgrade_settings
 from bert_keras.training.finetuned_folder import save_finetuned
 from bert_keras.training.finetuning import FineTuned, run_finetuning
-from bert_keras.training.methods.label_training import LabelTraining
-from bert_keras.training.output_folder import check_no_backup, get_backup_folder, train_to_folder
-from bert_keras.training.search.search_space import SearchSpace
+from bert_keras.training.methods import LabelTraining
 from bert_keras.training.search.searched_finetuning import (
     Search,
+    SearchSpace,
     check_no_trials,
     check_one_machine,
     get_search_folder,
@@ -190,7 +189,7 @@ class FineTuningRun:
     search: Search | None = None
     space: SearchSpace | None = None
     method: LabelTraining | None = None
-    keys: Sequence[str] = KEYS
+    keys: Sequence[str] = FINETUNING_KEYS
 
     def train(self, backup: BackupOptions, trials: pathlib.Path | None = None) -> FineTuned:
         """Train, and return the model; trials of a search are recorded in the folder `trials`."""

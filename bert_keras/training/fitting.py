@@ -7,8 +7,7 @@ import keras
 import tensorflow as tf
 
 from bert_keras.training.backups import BackupOptions, TrainingState
-from bert_keras.training.callbacks import FiniteLoss, StopAfter
-from bert_keras.training.epoch_scores import EpochScores
+from bert_keras.training.callbacks import EpochScores, FiniteLoss, StopAfter
 from bert_keras.training.optimizers.schedules import TimedLearningRate
 from bert_keras.training.resuming import (
     BackupCallback,

@@ -23,8 +23,7 @@ from bert_keras.pipelines.records.token_counts import count_tokens
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.masked_lm_scores import FIXED_MASKS, drop_sentence_objective
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
-from bert_keras.training.config.phases import PhasePlan, join_schedules
-from bert_keras.training.config.recipes import Pretraining
+from bert_keras.training.config.recipes import PhasePlan, Pretraining, join_schedules
 from bert_keras.training.continued_pretraining import Start, check_start_tokenizer, resolve_start
 from bert_keras.training.fitting import Phase, fit_phases
 from bert_keras.training.optimizers.named_optimizers import make_optimizer

@@ -13,10 +13,9 @@ from bert_keras.extras import check_tensorflow_backend
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.publishing import check_writable_folder
-from bert_keras.training.backups import NO_BACKUP, BackupOptions
+from bert_keras.training.backups import NO_BACKUP, BackupOptions, check_no_backup, get_backup_folder, train_to_folder
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.sources import infer_settings
-from bert_keras.training.output_folder import check_no_backup, get_backup_folder, train_to_folder
 from bert_keras.training.pretraining import Pretrained, run_pretraining
 from bert_keras.training.strategies import is_chief
 from bert_keras.training.tracking.tensorboard_log import TensorBoardLog

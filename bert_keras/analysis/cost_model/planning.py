@@ -24,8 +24,7 @@ from bert_keras.checkpoints.building import get_encoder
 from bert_keras.checks import check_integer
 from bert_keras.config import BertConfig
 from bert_keras.extras import check_tensorflow_backend
-from bert_keras.training.config.phases import PhasePlan
-from bert_keras.training.config.recipes import Pretraining
+from bert_keras.training.config.recipes import PhasePlan, Pretraining
 
 _LENGTH, _BATCH_SIZE = 128, 1
 _BYTES_PER_SCORE = 4  # attention probabilities are float32 under every dtype policy

@@ -8,8 +8,7 @@ from bert_keras.analysis.cost_model.tracing.sized_graph import BatchShape
 from bert_keras.analysis.cost_model.workloads import Workload, choose_default_lengths
 from bert_keras.modeling import ElectraPretrainer
 from bert_keras.modeling.masked_lm import MaskedLMModel
-from bert_keras.training.config.phases import PhasePlan
-from bert_keras.training.config.recipes import Pretraining
+from bert_keras.training.config.recipes import PhasePlan, Pretraining
 from bert_keras.training.strategies import should_compile
 
 _BATCH_SIZES = (1, 8, 32, 128)  # in the table of memory by length and batch size

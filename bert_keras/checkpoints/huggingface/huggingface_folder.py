@@ -17,9 +17,9 @@ from bert_keras.checkpoints.huggingface.weights_file import is_weights, open_wei
 from bert_keras.checkpoints.vocabulary_file import open_tokenizer
 from bert_keras.checks import format_names
 from bert_keras.config import BertConfig
+from bert_keras.embedding_settings import MODULES, transformer_folder
 from bert_keras.errors import InputError
 from bert_keras.files import check_checksums, read_json
-from bert_keras.module_list import MODULES, transformer_folder
 
 logger = logging.getLogger(__name__)
 

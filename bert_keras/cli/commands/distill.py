@@ -32,13 +32,13 @@ from bert_keras.cli.options.model_folder import read_model
 from bert_keras.config import PRESETS
 from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
-from bert_keras.training.config.distillation_settings import Distillation
+from bert_keras.training.config.finetuning_settings import Distillation
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.tasks.base import Task
     from bert_keras.tasks.examples.distillation_data import DistillationData
-    from bert_keras.training.distilling.distilled_folder import Distilled
+    from bert_keras.training.distilling.distilling_to_folder import Distilled
 
 add_arguments = distillation_options.add_arguments
 
@@ -54,9 +54,9 @@ def run(arguments: argparse.Namespace) -> None:
     load_tensorflow()
     strategy = training_options.prepare_devices(arguments)
     from bert_keras.training.distilling.distilling_to_folder import distill
-    from bert_keras.training.distilling.teacher_scores import score_teacher
+    from bert_keras.training.distilling.teacher_training import score_teacher
     from bert_keras.training.strategies import is_chief
-    from bert_keras.training.tracking.fit_progress import FitProgress
+    from bert_keras.training.tracking.tracked_training import FitProgress
 
     described = {"task": task_options.format_task(task), **task_options.describe_skipped(data.bad)}
     described |= distillation_options.describe_settings(settings, has_labels=data.num_labelled > 0)
@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _print_result(arguments: argparse.Namespace, distilled: Distilled) -> None:
-    from bert_keras.training.distilling.distilled_folder import collect_distillation_metrics
+    from bert_keras.training.distilling.distilling_to_folder import collect_distillation_metrics
     from bert_keras.training.finetuned_folder import describe_epoch
 
     data, name = distilled.data, distilled.task.main_score

@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
     load_tensorflow()
     from bert_keras.analysis.cost_model.planning import plan
     from bert_keras.cli.console import plan_tables
-    from bert_keras.training.freed_memory import keep_freed_memory
+    from bert_keras.training.strategies import keep_freed_memory
 
     keep_freed_memory()  # as in training, because training steps are timed here
     planned = plan(

@@ -11,9 +11,8 @@ from bert_keras.cli.options.argument_checks import add_option, add_path, positiv
 from bert_keras.cli.options.model_folder import add_model
 from bert_keras.config import PRESETS
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
-from bert_keras.training.config.distillation_file import KEYS, read_distillation_file
-from bert_keras.training.config.distillation_settings import Distillation
-from bert_keras.training.config.finetuning_settings import FineTuning
+from bert_keras.training.config.finetuning_settings import Distillation, FineTuning
+from bert_keras.training.config.settings_files import DISTILLATION_KEYS, read_distillation_file
 
 # flag, field of Distillation, type or choices, help
 _STUDENT = (
@@ -96,7 +95,7 @@ def apply_config(arguments: argparse.Namespace) -> None:
         InputError: the file cannot be read or has wrong keys or values.
     """
     finetuning_options.apply_settings_file(
-        arguments, lambda path: read_distillation_file(path, _OPTION_NAMES), KEYS, _DEFAULTS
+        arguments, lambda path: read_distillation_file(path, _OPTION_NAMES), DISTILLATION_KEYS, _DEFAULTS
     )
 
 

@@ -22,13 +22,13 @@ from bert_keras.cli.options.model_folder import add_model
 from bert_keras.config import PROBLEMS
 from bert_keras.errors import InputError
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
-from bert_keras.training.config.finetuning_file import KEYS, read_finetuning_file
 from bert_keras.training.config.finetuning_settings import (
     LEARNING_RATE,
     LORA_HEAD_RATE_FACTOR,
     LORA_LEARNING_RATE,
     FineTuning,
 )
+from bert_keras.training.config.settings_files import FINETUNING_KEYS, read_finetuning_file
 from bert_keras.training.config.tables import DTYPE_POLICIES
 
 # flag, field of FineTuning, type or choices, help
@@ -169,7 +169,7 @@ def apply_config(arguments: argparse.Namespace) -> None:
     Raises:
         InputError: the file cannot be read or has wrong keys or values; or neither it nor an option names the examples.
     """
-    apply_settings_file(arguments, lambda path: read_finetuning_file(path, _OPTION_NAMES), KEYS, _DEFAULTS)
+    apply_settings_file(arguments, lambda path: read_finetuning_file(path, _OPTION_NAMES), FINETUNING_KEYS, _DEFAULTS)
     if arguments.train is None:
         raise InputError(
             'no training examples were named; expected a file: add --train FILE, or train = "FILE" to the file of '

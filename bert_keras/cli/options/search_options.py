@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from bert_keras.tasks.examples.training_data import TrainingData
     from bert_keras.training.config.finetuning_settings import FineTuning
     from bert_keras.training.finetuning import FineTuned
-    from bert_keras.training.search.search_space import SearchSpace
-    from bert_keras.training.search.searched_finetuning import Search
+    from bert_keras.training.search.searched_finetuning import Search, SearchSpace
     from bert_keras.training.search.trials import TrialResult
-    from bert_keras.training.tracking.fit_progress import FitProgress
+    from bert_keras.training.tracking.tracked_training import FitProgress
 
 # the printed line of each setting that a search may vary
 _LINES = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bert_keras.cli.options.argument_checks import add_option
 from bert_keras.errors import InputError
-from bert_keras.training.config.callback_names import CallbackName
+from bert_keras.training.tracking.named_callbacks import CallbackName
 
 if TYPE_CHECKING:
     import keras

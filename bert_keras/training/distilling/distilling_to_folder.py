@@ -13,6 +13,7 @@ from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.config import PRESETS
 from bert_keras.errors import InputError
 from bert_keras.extras import check_tensorflow_backend
+from bert_keras.files import format_json
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
 from bert_keras.publishing import check_writable_folder
 from bert_keras.tasks.examples.distillation_data import (
@@ -24,21 +25,56 @@ from bert_keras.tasks.examples.distillation_data import (
 from bert_keras.tasks.examples.file_options import FileOptions
 from bert_keras.tasks.examples.held_out import check_dev_share
 from bert_keras.tasks.examples.option_checks import DEV_SHARE, check_keyword_arguments, check_options_of_task
-from bert_keras.training.backups import NO_BACKUP, BackupOptions
-from bert_keras.training.config.distillation_file import KEYS
-from bert_keras.training.config.distillation_settings import Distillation
+from bert_keras.training.backups import NO_BACKUP, BackupOptions, check_no_backup, get_backup_folder, train_to_folder
+from bert_keras.training.config.finetuning_settings import Distillation
+from bert_keras.training.config.settings_files import DISTILLATION_FILE, DISTILLATION_KEYS, resolve_settings, to_toml
 from bert_keras.training.config.sources import upgrade_settings
-from bert_keras.training.distilling.distilled_folder import Distilled, save_distilled
-from bert_keras.training.distilling.student_checkpoint import make_student_checkpoint
-from bert_keras.training.distilling.student_start import start_student
-from bert_keras.training.distilling.teacher_scores import score_teacher
-from bert_keras.training.distilling.teacher_training import TeacherTraining
+from bert_keras.training.distilling.student_start import make_student_checkpoint, start_student
+from bert_keras.training.distilling.teacher_training import TeacherTraining, score_teacher
+from bert_keras.training.finetuned_folder import (
+    collect_metrics,
+    draw_confusion_matrix,
+    list_card_facts,
+    list_facts,
+    list_scores,
+    write_trained,
+)
+from bert_keras.training.finetuning import FineTuned
 from bert_keras.training.finetuning_to_folder import FineTuningRun
-from bert_keras.training.output_folder import check_no_backup, get_backup_folder, train_to_folder
 from bert_keras.training.strategies import is_chief
 from bert_keras.training.tracking.tracked_training import check_verbose
 
 _LENGTHS = ("max_sequence_length", "window_overlap")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Distilled(FineTuned):
+    """The result of a distillation run: a fine-tuned student, and its teacher.
+
+    Attributes:
+        teacher_scores: the scores of the teacher on the held-out examples, keyed by name.
+        teacher_size: the number of parameters of the teacher.
+        student: where the student's first weights are from.
+    """
+
+    teacher_scores: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    teacher_size: int = 0
+    student: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """The main score of the student, divided by that of the teacher; None if that is not positive."""
+        name = self.task.main_score
+        theirs = self.teacher_scores[name]
+        return self.scores[name] / theirs if theirs > 0 else None
+
+    def compare(self) -> Sequence[tuple[str, int, float]]:
+        """Return the name, the number of parameters and the main score of both models."""
+        name = self.task.main_score
+        return [
+            ("teacher", self.teacher_size, self.teacher_scores[name]),
+            ("student", self.model.count_params(), self.scores[name]),
+        ]
 
 
 def distill(
@@ -131,7 +167,7 @@ def distill(
         data = score_teacher(data, teacher)
     method = TeacherTraining(teacher, load_tokenizer(student), data, distillation)
     tracking = (strategy, callbacks, listeners, tensorboard, verbose)
-    run = FineTuningRun(student, data, distillation, *tracking, method=method, keys=KEYS)
+    run = FineTuningRun(student, data, distillation, *tracking, method=method, keys=DISTILLATION_KEYS)
 
     def train_all(backup: BackupOptions) -> Distilled:
         tuned = run.train(backup)
@@ -163,3 +199,54 @@ def _split_settings(settings: Mapping[str, object]) -> tuple[Distillation, FileO
     if isinstance(training.get("student"), os.PathLike):
         training["student"] = os.fspath(training["student"])
     return Distillation(**training), FileOptions(**select(file_names)), select(_LENGTHS)
+
+
+def save_distilled(
+    distilled: Distilled,
+    folder: str | os.PathLike,
+    *,
+    teacher: Checkpoint,
+    card_facts: Mapping[str, object] | None,
+    overwrite: bool,
+) -> None:
+    """Write a student as a checkpoint folder.
+
+    Args:
+        distilled: the student and how it was trained.
+        folder: the folder.
+        teacher: the checkpoint of the teacher.
+        card_facts: see `distill`.
+        overwrite: replace `folder` if `distill` wrote it.
+    """
+    if card_facts is None:
+        card_facts = {"teacher": str(teacher), **list_card_facts(distilled.settings, distilled.data)}
+    facts = {**card_facts, "student": distilled.student}
+    settings = resolve_settings(distilled.data.reading, distilled.data.task, distilled.settings, DISTILLATION_KEYS)
+    notes = {
+        DISTILLATION_FILE: to_toml(settings),
+        "metrics.json": format_json(collect_distillation_metrics(distilled), indent=2) + "\n",
+        "training_log.jsonl": distilled.log,
+        **draw_confusion_matrix(distilled),
+    }
+    history = _write_history(distilled, facts)
+    how = {"written_by": "distill", "is_measured": distilled.data.is_dev_labelled}
+    write_trained(distilled, folder, teacher, facts, notes, history, overwrite, **how)
+
+
+def collect_distillation_metrics(distilled: Distilled) -> dict[str, object]:
+    """Return the contents of `metrics.json`: those of a fine-tuning, the parameters, and the same of the teacher."""
+    teacher = {"scores": dict(distilled.teacher_scores), "parameters": distilled.teacher_size}
+    sizes = {"parameters": distilled.model.count_params(), "teacher": teacher, "ratio": distilled.ratio}
+    return {**collect_metrics(distilled), **sizes}
+
+
+def _write_history(distilled: Distilled, facts: Mapping[str, object]) -> str:
+    """Write the sections of the model card about the training."""
+    name, [(_, theirs, their_score), (_, ours, score)] = distilled.task.main_score, distilled.compare()
+    lines = ["## How it was distilled", "", *list_facts(facts), "", *list_scores(distilled), ""]
+    lines += [
+        f"The teacher has {theirs:,} parameters and {name} {their_score:.4g}; this model {ours:,} and {score:.4g}."
+    ]
+    if not distilled.data.is_dev_labelled:
+        lines += ["", "The held-out examples have no labels: these scores compare with the answers of the teacher."]
+    return "\n".join(lines)

@@ -1,27 +1,30 @@
-"""`TeacherTraining`: a fine-tuning of a student on the outputs of its teacher."""
+"""`TeacherTraining`: a fine-tuning of a student on the outputs of its teacher, which `score_teacher` scores before."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
 
 from bert_keras.checkpoints.building import build_model
 from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.checkpoints.students import compute_principal_components
-from bert_keras.modeling.distillation import Distiller
+from bert_keras.features import IGNORED_LABEL
+from bert_keras.modeling.distillation import NO_LABEL, Distiller
 from bert_keras.pipelines.batches.encoding import EncodedSequences
+from bert_keras.pipelines.readers.questions import Question
+from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.tasks.base import LabelledSequences, Task
+from bert_keras.tasks.base import LabelledSequences, Task, encode_labels
 from bert_keras.tasks.engines.keras_engine import KerasEngine
 from bert_keras.tasks.examples.distillation_data import DistillationData
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.sequence_runner import SequenceRunner
-from bert_keras.training.config.distillation_settings import Distillation
-from bert_keras.training.distilling.teacher_scores import get_identity
-from bert_keras.training.distilling.unlabelled_labels import add_known_labels
+from bert_keras.tasks.text_classification import TextClassification, compute_balanced_weights
+from bert_keras.training.config.finetuning_settings import Distillation
 from bert_keras.training.finetuning import digest_examples
-from bert_keras.training.methods.label_training import LabelTraining
+from bert_keras.training.methods import LabelTraining
 from bert_keras.training.resuming import digest_weights
 
 
@@ -98,6 +101,95 @@ class TeacherTraining(LabelTraining):
                 pad_id=int(self._token_ids[sequences.pad_id]),
             )
         return SequenceRunner(KerasEngine(self.teacher_model), is_token_level=False)(sequences)
+
+
+def score_teacher(data: DistillationData, teacher: Checkpoint) -> DistillationData:
+    """Return the data of a distillation with the scores of the teacher.
+
+    The teacher computes in float32. If the held-out pairs of an embedder have no labels, its cosines become their
+    scores.
+
+    Args:
+        data: the data.
+        teacher: the checkpoint of the teacher.
+
+    Raises:
+        InputError: the teacher outputs NaN or infinity.
+    """
+    task = data.task.with_length(min(data.task.max_sequence_length, teacher.config.max_sequence_length))
+    model, dev = build_model(teacher), data.dev
+    sequences = task.encode(load_tokenizer(teacher), dev)
+    outputs = SequenceRunner(KerasEngine(model), is_token_level=task.is_token_level)(sequences)
+    answers = task.decode(sequences, outputs, dev)
+    if not data.is_dev_labelled:
+        dev = [
+            pair._replace(label=answer["cosine"] * task.highest_score)
+            for pair, answer in zip(dev, answers, strict=True)
+        ]
+    calibrated = task.calibrate(answers, dev)
+    scores = calibrated.score(calibrated.apply_calibration(answers), dev)
+    size = model.count_params()
+    return dataclasses.replace(data, dev=dev, teacher=teacher, teacher_scores=scores, teacher_size=size)
+
+
+def get_identity(data: DistillationData) -> list:
+    """Return the held-out examples as they were read.
+
+    Cosines of the teacher depend on the number of threads, so a training that is resumed does not compare them.
+    """
+    return list(data.dev) if data.is_dev_labelled else [pair._replace(label=None) for pair in data.dev]
+
+
+def add_known_labels(
+    task: Task, sequences: EncodedSequences, examples: Sequence, num_labelled: int
+) -> LabelledSequences:
+    """Add the labels of the first `num_labelled` examples, and mark those of the others as unknown.
+
+    Args:
+        task: the task; `class_weights` count and weight labelled examples only.
+        sequences: all examples, encoded.
+        examples: all examples.
+        num_labelled: number of labelled examples.
+    """
+    if num_labelled == len(examples):
+        return task.add_labels(sequences, examples)
+    if isinstance(task, TextClassification) and task.class_weights == "balanced":
+        equal = dataclasses.replace(task, class_weights="equal")
+        labelled = add_known_labels(equal, sequences, examples, num_labelled)
+        weights = np.ones(len(examples))
+        targets = encode_labels([example.label for example in examples[:num_labelled]], task.labels)
+        weights[:num_labelled] = compute_balanced_weights(targets, len(task.labels))
+        weights = weights[sequences.examples] * (1.0 if labelled.weights is None else labelled.weights)
+        return dataclasses.replace(labelled, weights=weights.astype(np.float32))
+    unlabelled = [_fill_label(task, example) for example in examples[num_labelled:]]
+    labelled = task.add_labels(sequences, [*examples[:num_labelled], *unlabelled])
+    is_unknown = sequences.examples >= num_labelled * labelled.group_size
+    if labelled.token_labels is not None:
+        of_token = np.repeat(is_unknown, sequences.lengths) & (labelled.token_labels != IGNORED_LABEL)
+        return dataclasses.replace(labelled, token_labels=_mark_unknown(labelled.token_labels, of_token))
+    labels = labelled.labels
+    if isinstance(labels, Mapping):
+        marked = {name: _mark_unknown(values, is_unknown) for name, values in labels.items()}
+    else:
+        marked = _mark_unknown(labels, is_unknown)
+    return dataclasses.replace(labelled, labels=marked)
+
+
+def _fill_label(task: Task, example: object) -> object:
+    """Return an unlabelled example with any valid label, which is marked as unknown later."""
+    if isinstance(example, TaggedSentence):
+        return dataclasses.replace(example, tags=(task.labels[0],) * len(example.words))
+    if isinstance(example, Question):
+        return dataclasses.replace(example, answers=(), is_impossible=True)
+    problem = task.problem or "regression"
+    label = {"single_label": next(iter(getattr(task, "labels", ())), None), "multi_label": [], "regression": 0.0}
+    return example._replace(label=label[problem])
+
+
+def _mark_unknown(labels: np.ndarray, is_unknown: np.ndarray) -> np.ndarray:
+    labels = labels.copy()
+    labels[is_unknown] = np.nan if np.issubdtype(labels.dtype, np.floating) else NO_LABEL
+    return labels
 
 
 def find_teacher_ids(tokenizer: BertTokenizer, teacher: Checkpoint) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""`run_search`: what `bk.finetune(search=N)` does: ranges for the model and the data, and the trials next to OUT."""
+"""What `bk.finetune(search=N)` prepares: ranges for the model and the data, and the folder of its trials."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ import json
 import os
 import pathlib
 import shutil
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from bert_keras.checks import check_integer
+from bert_keras.checks import check_integer, format_names
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.option_spelling import Spell
 from bert_keras.publishing import get_companion_folder
-from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.output_folder import get_backup_folder
-from bert_keras.training.search.search_space import SearchSpace, make_search_space
+from bert_keras.training.backups import get_backup_folder
+from bert_keras.training.config.finetuning_settings import LORA_LEARNING_RATE, FineTuning
 from bert_keras.training.search.trials import RANGES, TrialResult, check_search_installed, format_setting, has_trials
 
 if TYPE_CHECKING:
@@ -30,6 +29,16 @@ if TYPE_CHECKING:
     from bert_keras.tasks.examples.training_data import TrainingData
     from bert_keras.training.backups import BackupOptions
     from bert_keras.training.finetuning import FineTuned
+
+
+# The learning rate that suits a model falls with its width: 1e-4 is the upper end for BERT-Base (768), 2e-3 for tiny
+# (128). A power law through these two points gives the models between them.
+_BASE_DIM, _BASE_RATE, _EXPONENT = 768, 1e-4, 1.67
+_RATE_SPAN = 20  # highest learning rate divided by the lowest
+_LORA_SPAN = 4  # with adapters, the highest learning rate divided by the default
+_BATCH_SIZES = (16, 32, 64)
+_MIN_STEPS_PER_EPOCH = 4  # a batch size that leaves fewer steps in an epoch is not tried
+_CHOICES = {"warmup_ratio": (0.0, 0.06, 0.1, 0.2), "weight_decay": (0.0, 0.01, 0.1), "layer_decay": (0.8, 0.9, 1.0)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,47 +58,6 @@ class Search:
     def __post_init__(self) -> None:
         check_integer("search", self.num_trials, 1)
         check_search_installed()
-
-
-def get_search_folder(out: str | os.PathLike) -> pathlib.Path:
-    """Return the folder next to `out` for the trials of an unfinished search: `.OUT.search`."""
-    return get_companion_folder(out, "search").absolute()
-
-
-def check_no_trials(out: str | os.PathLike, *, has_search: bool, resume: bool, overwrite: bool, spell: Spell) -> None:
-    """Check that the trials of an interrupted search are resumed or overwritten, not forgotten.
-
-    Raises:
-        InputError: there are trials, and neither `resume` nor `overwrite` is set; or `resume` is set for a search, and
-            what was interrupted is a training without one, or the other way round.
-    """
-    folder, backups = get_search_folder(out), get_backup_folder(out)
-    if has_trials(folder) and not resume and not overwrite:
-        raise InputError(
-            f"a search for {out} was interrupted, and its trials are in {folder}: continue with {spell('search')} and "
-            f"{spell('resume', True)}, or start over with {spell('overwrite', True)}"
-        )
-    if resume and not has_search and has_trials(folder):
-        raise InputError(
-            f"what was interrupted for {out} is a search, and its trials are in {folder}: continue with "
-            f"{spell('search')} and {spell('resume', True)}, or start over with {spell('overwrite', True)} alone"
-        )
-    if resume and has_search and backups.steps():
-        raise InputError(
-            f"what was interrupted for {out} is a training without a search, and its backup is in {backups.path}: "
-            f"continue without {spell('search')}, or start over with {spell('overwrite', True)} alone"
-        )
-
-
-def check_one_machine(strategy: tf.distribute.Strategy) -> None:
-    """Raise `InputError` if the strategy has several workers: each of them would choose trials of its own."""
-    import tensorflow as tf
-
-    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        raise InputError(
-            "a search runs on one machine, and the strategy has several workers: search with one device or "
-            "MirroredStrategy, then train with the settings of the best trial"
-        )
 
 
 def run_search(
@@ -131,6 +99,52 @@ def run_search(
     return search_settings(train_trial, space, options, main_score=data.task.main_score, identity=identity)
 
 
+@dataclasses.dataclass(frozen=True)
+class SearchSpace:
+    """The settings that a search varies.
+
+    Attributes:
+        base: the settings from which every trial starts.
+        rates: the lowest and the highest learning rate; None = it stays that of `base`.
+        choices: the values of the other settings that are varied, keyed by name.
+    """
+
+    base: FineTuning
+    rates: tuple[float, float] | None
+    choices: Mapping[str, tuple]
+
+    @property
+    def varied(self) -> list[str]:
+        """The names of the settings that differ between trials."""
+        return [*self.choices, *([] if self.rates is None else ["learning_rate"])]
+
+    def suggest(self, trial: Suggester) -> FineTuning:
+        """Return the settings of a trial."""
+        values = {name: trial.suggest_categorical(name, choices) for name, choices in self.choices.items()}
+        if self.rates is not None:
+            low, high = self.rates
+            values["learning_rate"] = trial.suggest_float("learning_rate", low, high, log=True)
+        return dataclasses.replace(self.base, **values)
+
+    def start(self) -> dict[str, object]:
+        """Return the values of the first trial: those of `base` where they are in range.
+
+        A learning rate that is out of range is replaced by the geometric middle of the range.
+        """
+        given = {name: getattr(self.base, name) for name in self.choices}
+        values = {name: value for name, value in given.items() if value in self.choices[name]}
+        if self.rates is not None:
+            low, high = self.rates
+            is_in_range = low <= self.base.learning_rate <= high
+            values["learning_rate"] = self.base.learning_rate if is_in_range else (low * high) ** 0.5
+        return values
+
+    def describe(self) -> str:
+        """Return the ranges in words, to print."""
+        rates = [] if self.rates is None else [f"learning_rate {self.rates[0]:.2g} to {self.rates[1]:.2g}"]
+        return ", ".join(rates + [f"{name} {' '.join(map(str, values))}" for name, values in self.choices.items()])
+
+
 def make_space_for_data(
     base: FineTuning, fixed: Collection[str], checkpoint: Checkpoint, data: TrainingData, num_replicas: int
 ) -> SearchSpace:
@@ -146,6 +160,95 @@ def make_space_for_data(
         fixed=fixed,
         batch_multiple=num_replicas * base.accumulation_steps,
     )
+
+
+def make_search_space(
+    base: FineTuning, *, hidden_dim: int, num_sequences: int, fixed: Collection[str], batch_multiple: int = 1
+) -> SearchSpace:
+    """Return the ranges for a model and an amount of training data.
+
+    Args:
+        base: the settings of all trials, of which some are varied.
+        hidden_dim: width of the model, which decides the range of the learning rate.
+        num_sequences: number of training examples; small data is not trained with large batches.
+        fixed: names of settings that stay as they are, because the user gave them.
+        batch_multiple: a batch must be divisible by it: the replicas times the micro-batches.
+
+    Raises:
+        InputError: no setting is left to vary.
+
+    Example:
+        >>> space = make_search_space(FineTuning(), hidden_dim=128, num_sequences=900, fixed=["layer_decay"])
+        >>> space.describe()
+        'learning_rate 0.0001 to 0.002, batch_size 16 32 64, warmup_ratio 0.0 0.06 0.1 0.2, weight_decay 0.0 0.01 0.1'
+    """
+    high = _BASE_RATE * (_BASE_DIM / hidden_dim) ** _EXPONENT
+    high = min(float(f"{high:.1g}"), 2e-3)  # one digit: nobody needs 6.2513e-4
+    if base.lora_rank is not None:
+        high = _LORA_SPAN * LORA_LEARNING_RATE
+    sizes = tuple(
+        size for size in _BATCH_SIZES if size * _MIN_STEPS_PER_EPOCH <= num_sequences and not size % batch_multiple
+    )
+    choices = {"batch_size": sizes} if len(sizes) > 1 else {}
+    choices = {name: values for name, values in {**choices, **_CHOICES}.items() if name not in fixed}
+    rates = None if "learning_rate" in fixed else (high / _RATE_SPAN, high)
+    if rates is None and not choices:
+        raise InputError(
+            f"the search has nothing to vary, because {format_names(sorted(fixed))} are given; expected one or more of "
+            f"learning_rate, batch_size, {', '.join(_CHOICES)} to be left out: leave them out, or search without them"
+        )
+    return SearchSpace(base, rates, choices)
+
+
+class Suggester(Protocol):
+    """The methods of `optuna.Trial` that a search space uses."""
+
+    def suggest_float(self, name: str, low: float, high: float, *, log: bool) -> float:
+        """Return a number between `low` and `high`."""
+
+    def suggest_categorical(self, name: str, choices: tuple) -> object:
+        """Return one of `choices`."""
+
+
+def get_search_folder(out: str | os.PathLike) -> pathlib.Path:
+    """Return the folder next to `out` for the trials of an unfinished search: `.OUT.search`."""
+    return get_companion_folder(out, "search").absolute()
+
+
+def check_no_trials(out: str | os.PathLike, *, has_search: bool, resume: bool, overwrite: bool, spell: Spell) -> None:
+    """Check that the trials of an interrupted search are resumed or overwritten, not forgotten.
+
+    Raises:
+        InputError: there are trials, and neither `resume` nor `overwrite` is set; or `resume` is set for a search, and
+            what was interrupted is a training without one, or the other way round.
+    """
+    folder, backups = get_search_folder(out), get_backup_folder(out)
+    if has_trials(folder) and not resume and not overwrite:
+        raise InputError(
+            f"a search for {out} was interrupted, and its trials are in {folder}: continue with {spell('search')} and "
+            f"{spell('resume', True)}, or start over with {spell('overwrite', True)}"
+        )
+    if resume and not has_search and has_trials(folder):
+        raise InputError(
+            f"what was interrupted for {out} is a search, and its trials are in {folder}: continue with "
+            f"{spell('search')} and {spell('resume', True)}, or start over with {spell('overwrite', True)} alone"
+        )
+    if resume and has_search and backups.steps():
+        raise InputError(
+            f"what was interrupted for {out} is a training without a search, and its backup is in {backups.path}: "
+            f"continue without {spell('search')}, or start over with {spell('overwrite', True)} alone"
+        )
+
+
+def check_one_machine(strategy: tf.distribute.Strategy) -> None:
+    """Raise `InputError` if the strategy has several workers: each of them would choose trials of its own."""
+    import tensorflow as tf
+
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        raise InputError(
+            "a search runs on one machine, and the strategy has several workers: search with one device or "
+            "MirroredStrategy, then train with the settings of the best trial"
+        )
 
 
 def describe_winner(trials: Collection[TrialResult], settings: FineTuning, main_score: str) -> dict[str, object]:

@@ -13,7 +13,7 @@ from bert_keras.errors import DivergedTrainingError, InputError, InterruptedTrai
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.finetuning import FineTuned
-from bert_keras.training.search.search_space import SearchSpace
+from bert_keras.training.search.searched_finetuning import SearchSpace
 from bert_keras.training.search.trials import (
     COMPLETE,
     DIVERGED,

@@ -3,15 +3,16 @@
 import contextlib
 import dataclasses
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 import keras
 
 from bert_keras.checks import quote
 from bert_keras.display.notebook import is_notebook
-from bert_keras.display.progress_bar import can_move
+from bert_keras.display.progress_bar import ProgressBar, can_move
 from bert_keras.errors import InputError
-from bert_keras.training.tracking.fit_progress import FitProgress
+from bert_keras.training.callbacks import ScoreListener, shorten_metric_name
 from bert_keras.training.tracking.tensorboard_log import TensorBoardLog, open_tensorboard
 
 Listener = Callable[[dict], None]
@@ -72,3 +73,96 @@ def check_verbose(verbose: bool | str) -> None:
 def _shows_progress(verbose: bool | str) -> bool:
     check_verbose(verbose)
     return is_notebook() or can_move() if verbose == "auto" else verbose
+
+
+class FitProgress(ScoreListener):
+    """Callback that shows a training run as one bar over all epochs and phases. Use it as a context manager.
+
+    When it comes after a `TrainingLog`, it also shows real tokens/s.
+
+    Args:
+        num_steps: optimizer steps of the whole run; None: those of the current `fit`.
+        num_seconds: time limit of the run, when the clock ends it and the number of steps is unknown.
+    """
+
+    def __init__(self, num_steps: int | None, *, num_seconds: float | None = None):
+        super().__init__()
+        self._given_steps = self._total_steps = num_steps
+        self._num_seconds = num_seconds
+        self._is_total_known = num_steps is not None
+        self._start: float | None = None
+        self._first_tokens: tuple[float, int] | None = None  # time after the first step, and its number of tokens
+        self._bar = (
+            ProgressBar("training", "steps") if num_seconds is None else ProgressBar("training, seconds", unit=None)
+        )
+
+    def __enter__(self) -> "FitProgress":
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.__exit__()
+
+    def print(self, text: str, *, event: str, **values: object) -> None:
+        """Print a line above the bar, see `ProgressBar.print`."""
+        self._bar.print(text, event=event, **values)
+
+    def restart(self) -> None:
+        """Count from zero again, for the next trial of a search."""
+        self.num_steps, self._last_batch = 0, -1
+        self._bar.restart()
+
+    def start_at(self, num_steps: int) -> None:
+        """Continue counting at the step that a run resumes from."""
+        super().start_at(num_steps)
+        self._bar.print(f"resuming from step {num_steps:,}", event="resume", step=num_steps)
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        """Start the clock; without a given total, count the steps of this `fit` once its first epoch is known."""
+        self._start = self._start or time.monotonic()
+        self._is_total_known = self._given_steps is not None
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        """Restart the batch index, and compute the total of this `fit`, whose first epoch may not be 0."""
+        super().on_epoch_begin(epoch, logs)
+        if not self._is_total_known:
+            self._total_steps = self.num_steps + self.params["steps"] * (self.params["epochs"] - epoch)
+            self._is_total_known = True
+
+    def on_scores(self, scores: dict[str, float]) -> None:
+        """Print the scores on held-out data as one line."""
+        when = "before the first step" if not self.num_steps else f"step {self.num_steps:,}"
+        text = ", ".join(f"{name} {value:.4g}" for name, value in scores.items())
+        self._bar.print(f"{when}, held out: {text}", event="scores", step=self.num_steps, scores=scores)
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        """Update the bar."""
+        logs = logs or {}
+        step = self.count(batch)
+        metrics = self._measure_throughput(logs) | _select_metrics(logs)
+        note = "  ".join(_format_metric(name, value) for name, value in metrics.items())
+        if self._num_seconds is None:
+            self._bar.update(step, self._total_steps, note, metrics)
+        else:
+            elapsed = min(int(time.monotonic() - self._start), int(self._num_seconds))
+            total = max(int(self._num_seconds), 1)
+            self._bar.update(elapsed, total, f"step {step:,}  {note}", {"step": step, **metrics})
+
+    def _measure_throughput(self, logs: dict) -> dict[str, float]:
+        if "tokens" not in logs:
+            return {}
+        now = time.monotonic()
+        if self._first_tokens is None:  # the first step includes compilation, which would distort the rate
+            self._first_tokens = (now, logs["tokens"])
+            return {}
+        first_time, first_tokens = self._first_tokens
+        return {"tokens/s": (logs["tokens"] - first_tokens) / (now - first_time)}
+
+
+def _select_metrics(logs: dict) -> dict[str, float]:
+    names = [name for name in logs if name == "loss" or name.endswith("accuracy")]
+    return {shorten_metric_name(name): float(logs[name]) for name in names}
+
+
+def _format_metric(name: str, value: float) -> str:
+    return f"{value:,.0f} {name}" if name == "tokens/s" else f"{name} {value:.3f}"

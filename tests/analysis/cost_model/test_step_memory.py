@@ -26,7 +26,7 @@ from bert_keras.analysis.cost_model.tracing.operations import trace_graph
 from bert_keras.analysis.cost_model.tracing.sized_graph import BatchShape, SizedGraph
 from bert_keras.analysis.cost_model.workloads import Workload
 from bert_keras.errors import InputError
-from bert_keras.training.optimizers.adamw_and_lamb import BertAdamW
+from bert_keras.training.optimizers.update_rules import BertAdamW
 from tests.marks import slow_except
 
 BENCHMARK = pathlib.Path(__file__).parents[3] / "benchmarks" / "planning.py"

@@ -15,7 +15,7 @@ import pytest
 from bert_keras.cli.console import report, terminal
 from bert_keras.cli.console.terminal import escaped_warnings, printable_json
 from bert_keras.cli.main import COMMANDS, main
-from bert_keras.training.tracking.fit_progress import FitProgress
+from bert_keras.training.tracking.tracked_training import FitProgress
 
 CLI = pathlib.Path(terminal.__file__).parents[1]
 DISPLAY = CLI.parent / "display"

@@ -10,7 +10,7 @@ import pytest
 from bert_keras.errors import DivergedTrainingError, InputError
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.finetuning import FineTuned
-from bert_keras.training.search.search_space import make_search_space
+from bert_keras.training.search.searched_finetuning import make_search_space
 from bert_keras.training.search.settings_search import SearchOptions, search_settings
 from bert_keras.training.search.trials import format_trials, has_trials, write_csv
 
