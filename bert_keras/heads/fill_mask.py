@@ -1,6 +1,8 @@
 """The masked-LM head: the most probable tokens at each [MASK] of a text."""
 
-from bert_keras.heads.head import Head
+from bert_keras.heads.head import Head, Objective
+
+MASKED_LM = ("masked-LM head", "mlm_head.")
 
 HEAD = Head(
     name="fill-mask",
@@ -11,6 +13,7 @@ HEAD = Head(
     outputs=("logits",),
     graph="bert_keras.export.saved_model.answers.fillings:build_mask_filler",
     ignores_pooler=True,
+    objective=Objective(name="mlm", parts=(MASKED_LM,)),
     plan_name="masked_lm",
     has="a masked-LM head",
     use="It predicts masked tokens, and is made to be fine-tuned for a task.",

@@ -13,6 +13,10 @@ HEADS = (
     pretraining.REPLACED_TOKENS,
     encoder.HEAD,
 )
+# the heads that `pretrain` trains, keyed by objective
+PRETRAINED_HEADS = {
+    head.objective.name: head for head in (pretraining.NEXT_SENTENCE, fill_mask.HEAD, pretraining.REPLACED_TOKENS)
+}
 _BY_MODEL = {head.model_name: head for head in HEADS}
 _BY_TASK = {head.name: head for head in HEADS if head.task is not None}
 

@@ -26,6 +26,7 @@ from bert_keras.tasks.examples.training_data import (
 )
 from bert_keras.training.backups import NO_BACKUP, BackupOptions, check_no_backup, get_backup_folder, train_to_folder
 from bert_keras.training.config.finetuning_settings import FineTuning
+from bert_keras.training.config.settings import list_fields
 from bert_keras.training.config.settings_files import FINETUNING_KEYS, resolve_settings
 from bert_keras.training.config.sources import upgrade_settings
 from bert_keras.training.finetuned_folder import save_finetuned
@@ -35,12 +36,11 @@ from bert_keras.training.search.searched_finetuning import (
     Search,
     SearchSpace,
     check_no_trials,
-    check_one_machine,
     get_search_folder,
-    make_space_for_data,
+    make_search_space,
     remove_trials,
-    run_search,
 )
+from bert_keras.training.search.settings_search import identify_search, search_settings
 from bert_keras.training.strategies import is_chief
 from bert_keras.training.tracking.text_examples import format_answers
 from bert_keras.training.tracking.tracked_training import check_verbose, track_training
@@ -146,7 +146,13 @@ def finetune(
         select_layers(data.task.model_class, checkpoint, fine_tuning.frozen_blocks or 0)
     space = None
     if search is not None:
-        space = make_space_for_data(fine_tuning, search.fixed, checkpoint, data, strategy.num_replicas_in_sync)
+        space = make_search_space(
+            fine_tuning,
+            hidden_dim=checkpoint.config.hidden_dim,
+            num_sequences=len(data.train),
+            fixed=search.fixed,
+            batch_multiple=strategy.num_replicas_in_sync * fine_tuning.accumulation_steps,
+        )
     run = FineTuningRun(
         checkpoint, data, fine_tuning, strategy, callbacks, listeners, tensorboard, verbose, search, space
     )
@@ -195,15 +201,19 @@ class FineTuningRun:
         """Train, and return the model; trials of a search are recorded in the folder `trials`."""
         if self.search is None:
             return self.train_once(self.settings, self.tensorboard, backup=backup)
-        return run_search(
+
+        def train_trial(settings: FineTuning, number: int, callback: keras.callbacks.Callback) -> FineTuned:
+            folder = None if self.tensorboard is None else os.path.join(self.tensorboard, f"trial-{number:03}")
+            return self.train_once(settings, folder, callback)
+
+        return search_settings(
+            train_trial,
             self.search,
             self.space,
-            self.train_once,
-            self.checkpoint,
-            self.data,
             folder=trials,
-            tensorboard=self.tensorboard,
             backup=backup,
+            main_score=self.data.task.main_score,
+            identity={} if trials is None else identify_search(self.space, self.checkpoint, self.data),
         )
 
     def train_once(
@@ -246,11 +256,14 @@ def _check_search(search: int | Search, settings: Mapping[str, object], strategy
     Raises:
         InputError: the number of trials is invalid, Optuna is missing, or there are several workers.
     """
-    check_one_machine(strategy)
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):  # each worker would choose trials of its own
+        raise InputError(
+            "a search runs on one machine, and the strategy has several workers: search with one device or "
+            "MirroredStrategy, then train with the settings of the best trial"
+        )
     if isinstance(search, Search):
         return search
-    names = {field.name for field in dataclasses.fields(FineTuning)}
-    return Search(search, fixed=sorted(names & upgrade_settings(settings).keys()))
+    return Search(search, fixed=sorted(upgrade_settings(settings).keys() & set(list_fields(FineTuning))))
 
 
 def _split_settings(settings: Mapping[str, object], task: str) -> tuple[FineTuning, FileOptions, dict[str, object]]:

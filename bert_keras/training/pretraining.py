@@ -14,7 +14,7 @@ from bert_keras.checkpoints.loading import load_with_head
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
 from bert_keras.files import read_json
-from bert_keras.modeling import BertEncoder, BertMaskedLM, BertPretrainer, ElectraPretrainer
+from bert_keras.modeling import BertEncoder
 from bert_keras.pipelines.batches.batch_share import BatchShare
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.records import read_manifest
@@ -30,8 +30,6 @@ from bert_keras.training.optimizers.named_optimizers import make_optimizer
 from bert_keras.training.optimizers.schedules import TimedLearningRate
 from bert_keras.training.resuming import digest_weights
 from bert_keras.training.strategies import distribute_batches, dtype_policy_scope, should_compile
-
-MODELS = {"bert": BertPretrainer, "mlm": BertMaskedLM, "electra": ElectraPretrainer}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,12 +171,10 @@ def build_model(run: Pretraining, vocabulary_size: int) -> keras.Model:
     with dtype_policy_scope(run.model.dtype_policy):
         if run.model.start_from is not None:
             return _load_start_model(run, read_checkpoint(run.model.start_from), vocabulary_size)
-        config = run.model.bert_config(vocabulary_size, length)
-        if run.model.objective == "electra":
-            encoder = BertEncoder(config, pooler=False, name="encoder")
-            return ElectraPretrainer(encoder, run.model.generator_config(config))
-        pooler = run.model.objective == "bert"
-        return MODELS[run.model.objective](BertEncoder(config, pooler=pooler, name="encoder"))
+        config, objective = run.model.bert_config(vocabulary_size, length), run.model.head.objective
+        encoder = BertEncoder(config, pooler=objective.reads_pairs, name="encoder")
+        arguments = {"generator_config": run.model.generator_config(config)} if objective.has_generator else {}
+        return run.model.head.load("model")(encoder, **arguments)
 
 
 def set_output_bias(model: keras.Model, folder: str | os.PathLike, tokenizer: BertTokenizer) -> None:
@@ -201,9 +197,9 @@ def _load_start_model(run: Pretraining, checkpoint: Checkpoint, vocabulary_size:
     head = {}
     if "generator" in start.new:
         head["generator_config"] = start.run.model.generator_config(checkpoint.config)
-    elif run.model.objective != "electra" and "head_act" in checkpoint.settings:
+    elif not run.model.head.objective.has_generator and "head_act" in checkpoint.settings:
         head["head_act"] = checkpoint.settings["head_act"]
-    return load_with_head(MODELS[run.model.objective], checkpoint, **head)
+    return load_with_head(run.model.head.load("model"), checkpoint, **head)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -257,7 +253,8 @@ class _PhaseBatches:
                 check_shards=False,  # `run_pretraining` has checked them
                 **arguments,
             )
-            return batches if self.run.model.objective == "bert" else batches.map(drop_sentence_objective)
+            reads_pairs = self.run.model.head.objective.reads_pairs
+            return batches if reads_pairs else batches.map(drop_sentence_objective)
 
         return distribute_batches(self.strategy, make_share)
 

@@ -130,8 +130,6 @@ def _write_result(log: TensorBoardLog, trained: Pretrained, records: str | os.Pa
     """Write final metrics and filled masks for TensorBoard."""
     log.write_scores(trained.metrics)
     split = "held_out" if manifest["splits"]["held_out"]["num_records"] else "train"
-    if trained.run.model.objective == "electra" and trained.model.generator is None:
-        return
     text = format_filled_masks(trained.model, trained.tokenizer, records, split=split, seed=trained.run.seed)
     log.write_text(f"filled masks, {split.replace('_', '-')} sequences", text)
 

@@ -66,9 +66,15 @@ def make_space(
     """
     if arguments.search is None:
         return None
-    from bert_keras.training.search.searched_finetuning import make_space_for_data
+    from bert_keras.training.search.searched_finetuning import make_search_space
 
-    return make_space_for_data(settings, arguments.given_settings, checkpoint, data, num_replicas)
+    return make_search_space(
+        settings,
+        hidden_dim=checkpoint.config.hidden_dim,
+        num_sequences=len(data.train),
+        fixed=arguments.given_settings,
+        batch_multiple=num_replicas * settings.accumulation_steps,
+    )
 
 
 def describe_search(arguments: argparse.Namespace, space: SearchSpace | None) -> dict[str, object]:

@@ -172,14 +172,18 @@ class Pretraining(RunSettings):
         yield from self._phase_conflicts()
 
     def _model_conflicts(self) -> Iterator[str]:
-        if self.model.objective == "bert" and self.records.sentence_objective == "none":
-            yield "model.objective 'bert' needs sentence pairs, and records.sentence_objective is 'none': change either"
+        objective = self.model.head.objective
+        if objective.reads_pairs and self.records.sentence_objective == "none":
+            yield (
+                f"model.objective {objective.name!r} needs sentence pairs, and records.sentence_objective is 'none': "
+                "change either"
+            )
         if self.model.start_from is not None:  # checked by `continued_pretraining.resolve_start`
             return
         try:
             # any vocabulary size will do: that of the records is not known yet, and the other sizes do not depend on it
             config = self.model.bert_config(30522, max(self.records.max_sequence_lengths))
-            if self.model.objective == "electra":
+            if objective.has_generator:
                 self.model.generator_config(config)
         except InputError as error:
             yield f"[model] {error}"

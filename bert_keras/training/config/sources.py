@@ -10,6 +10,7 @@ from bert_keras.checks import quote
 from bert_keras.config import RENAMED_TASK_SETTINGS
 from bert_keras.errors import InputError
 from bert_keras.files import parse_toml, read_toml
+from bert_keras.heads.known_heads import PRETRAINED_HEADS
 from bert_keras.training.config.settings import find_faults, join_faults
 from bert_keras.training.config.tables import RECIPES, SIZE_FIELDS, START_OPTIMIZER, PhaseSettings, RunSettings
 
@@ -73,7 +74,8 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, object]:
 def infer_settings(manifests: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """Infer settings of a run from its records, by dotted keys, for `Pretraining.resolve(defaults=...)`.
 
-    The sentence objective of the records chooses the model: "bert" for "nsp" and "sop", "mlm" for "none".
+    The sentence objective of the records chooses the objective: the first one that reads pairs of sentences, or that
+    does not if the records have none.
 
     Args:
         manifests: the manifests of the run's records folders, in the order of its phases.
@@ -90,7 +92,9 @@ def infer_settings(manifests: Sequence[Mapping[str, object]]) -> dict[str, objec
             )
     settings = {f"records.{name}": first[name] for name in _SHARED_BY_RECORDS}
     settings["records.max_sequence_lengths"] = [manifest["max_sequence_length"] for manifest in manifests]
-    return settings | {"model.objective": "mlm" if first["sentence_objective"] == "none" else "bert"}
+    has_pairs = first["sentence_objective"] != "none"
+    name = next(name for name, head in PRETRAINED_HEADS.items() if head.objective.reads_pairs == has_pairs)
+    return settings | {"model.objective": name}
 
 
 def upgrade_settings(values: Mapping[str, object]) -> dict[str, object]:

@@ -9,6 +9,8 @@ from pydantic import Field
 
 from bert_keras.config import HIDDEN_ACTS, POSITION_TYPES, PRESETS, BertConfig
 from bert_keras.errors import InputError
+from bert_keras.heads.head import Head
+from bert_keras.heads.known_heads import PRETRAINED_HEADS
 from bert_keras.pipelines.records.make_records_command import build_make_records_command, build_remake_command
 from bert_keras.training.config.settings import (
     BudgetNumber,
@@ -29,7 +31,7 @@ from bert_keras.training.config.settings import (
 )
 
 RECIPES = ("bert", "roberta", "electra-small", "24h", "cramming", "fast")
-OBJECTIVES = ("bert", "mlm", "electra")
+OBJECTIVES = tuple(PRETRAINED_HEADS)
 SENTENCE_OBJECTIVES = ("nsp", "sop", "none")
 DTYPE_POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 MASK_UNITS = ("token", "whole_word", "span")
@@ -76,7 +78,7 @@ class ModelSettings:
         num_layers ... initializer_range: fields of `BertConfig`. Default: those of the preset or of `start_from`.
     """
 
-    objective: Literal[OBJECTIVES] = "bert"
+    objective: Literal[OBJECTIVES] = OBJECTIVES[0]
     preset: Literal[tuple(PRESETS)] | None = None
     generator_size: PositiveFraction | None = None
     dtype_policy: Literal[DTYPE_POLICIES] = "float32"
@@ -100,6 +102,11 @@ class ModelSettings:
         if self.start_from is None:
             object.__setattr__(self, "preset", self.preset or DEFAULT_PRESET)
             object.__setattr__(self, "generator_size", self.generator_size or DEFAULT_GENERATOR_SIZE)
+
+    @property
+    def head(self) -> Head:
+        """The head of the model that the objective trains."""
+        return PRETRAINED_HEADS[self.objective]
 
     def bert_config(self, vocabulary_size: int, max_sequence_length: int) -> BertConfig:
         """Return the config of the encoder.

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import os
 import pathlib
 import shutil
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from bert_keras.checks import check_integer, format_names
 from bert_keras.errors import InputError
@@ -19,17 +15,10 @@ from bert_keras.pipelines.readers.option_spelling import Spell
 from bert_keras.publishing import get_companion_folder
 from bert_keras.training.backups import get_backup_folder
 from bert_keras.training.config.finetuning_settings import LORA_LEARNING_RATE, FineTuning
-from bert_keras.training.search.trials import RANGES, TrialResult, check_search_installed, format_setting, has_trials
+from bert_keras.training.search.trials import TrialResult, check_search_installed, format_setting, has_trials
 
 if TYPE_CHECKING:
-    import keras
-    import tensorflow as tf
-
-    from bert_keras.checkpoints.checkpoint import Checkpoint
-    from bert_keras.tasks.examples.training_data import TrainingData
-    from bert_keras.training.backups import BackupOptions
-    from bert_keras.training.finetuning import FineTuned
-
+    import optuna
 
 # The learning rate that suits a model falls with its width: 1e-4 is the upper end for BERT-Base (768), 2e-3 for tiny
 # (128). A power law through these two points gives the models between them.
@@ -60,45 +49,6 @@ class Search:
         check_search_installed()
 
 
-def run_search(
-    search: Search,
-    space: SearchSpace,
-    train: Callable[..., FineTuned],
-    checkpoint: Checkpoint,
-    data: TrainingData,
-    *,
-    folder: pathlib.Path | None,
-    tensorboard: str | os.PathLike | None,
-    backup: BackupOptions,
-) -> FineTuned:
-    """Search for the settings of a fine-tuning and return the best model, with the results of all trials.
-
-    Args:
-        search: number of trials, and what to call after each.
-        space: the settings to vary, see `make_space_for_data`.
-        train: function that trains with the settings, the folder for TensorBoard and the callback that it receives.
-        checkpoint: the model to fine-tune.
-        data: the examples and the task.
-        folder: where the trials are recorded, and continued if there are any; None = in memory.
-        tensorboard: each trial gets a folder in this one.
-        backup: whether changes are allowed, and how messages name options.
-
-    Raises:
-        InputError: see `search_settings`.
-        InterruptedTrainingError: SIGTERM arrived; finished trials are recorded.
-    """
-    from bert_keras.training.search.settings_search import SearchOptions, search_settings
-
-    options = SearchOptions(search.num_trials, folder, backup.allow_changes, search.on_trial, backup.spell)
-    identity = {} if folder is None else identify_search(space, checkpoint, data)
-
-    def train_trial(settings: FineTuning, number: int, callback: keras.callbacks.Callback) -> FineTuned:
-        log_folder = None if tensorboard is None else os.path.join(tensorboard, f"trial-{number:03}")
-        return train(settings, log_folder, callback)
-
-    return search_settings(train_trial, space, options, main_score=data.task.main_score, identity=identity)
-
-
 @dataclasses.dataclass(frozen=True)
 class SearchSpace:
     """The settings that a search varies.
@@ -118,7 +68,7 @@ class SearchSpace:
         """The names of the settings that differ between trials."""
         return [*self.choices, *([] if self.rates is None else ["learning_rate"])]
 
-    def suggest(self, trial: Suggester) -> FineTuning:
+    def suggest(self, trial: optuna.Trial) -> FineTuning:
         """Return the settings of a trial."""
         values = {name: trial.suggest_categorical(name, choices) for name, choices in self.choices.items()}
         if self.rates is not None:
@@ -143,23 +93,6 @@ class SearchSpace:
         """Return the ranges in words, to print."""
         rates = [] if self.rates is None else [f"learning_rate {self.rates[0]:.2g} to {self.rates[1]:.2g}"]
         return ", ".join(rates + [f"{name} {' '.join(map(str, values))}" for name, values in self.choices.items()])
-
-
-def make_space_for_data(
-    base: FineTuning, fixed: Collection[str], checkpoint: Checkpoint, data: TrainingData, num_replicas: int
-) -> SearchSpace:
-    """Return the ranges of a search for a checkpoint and its training examples.
-
-    Raises:
-        InputError: all settings that a search varies are in `fixed`.
-    """
-    return make_search_space(
-        base,
-        hidden_dim=checkpoint.config.hidden_dim,
-        num_sequences=len(data.train),
-        fixed=fixed,
-        batch_multiple=num_replicas * base.accumulation_steps,
-    )
 
 
 def make_search_space(
@@ -200,16 +133,6 @@ def make_search_space(
     return SearchSpace(base, rates, choices)
 
 
-class Suggester(Protocol):
-    """The methods of `optuna.Trial` that a search space uses."""
-
-    def suggest_float(self, name: str, low: float, high: float, *, log: bool) -> float:
-        """Return a number between `low` and `high`."""
-
-    def suggest_categorical(self, name: str, choices: tuple) -> object:
-        """Return one of `choices`."""
-
-
 def get_search_folder(out: str | os.PathLike) -> pathlib.Path:
     """Return the folder next to `out` for the trials of an unfinished search: `.OUT.search`."""
     return get_companion_folder(out, "search").absolute()
@@ -240,17 +163,6 @@ def check_no_trials(out: str | os.PathLike, *, has_search: bool, resume: bool, o
         )
 
 
-def check_one_machine(strategy: tf.distribute.Strategy) -> None:
-    """Raise `InputError` if the strategy has several workers: each of them would choose trials of its own."""
-    import tensorflow as tf
-
-    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        raise InputError(
-            "a search runs on one machine, and the strategy has several workers: search with one device or "
-            "MirroredStrategy, then train with the settings of the best trial"
-        )
-
-
 def describe_winner(trials: Collection[TrialResult], settings: FineTuning, main_score: str) -> dict[str, object]:
     """Return what the model card says about a search: how it was done, and the settings that won."""
     names = next(iter(trials)).settings
@@ -259,26 +171,6 @@ def describe_winner(trials: Collection[TrialResult], settings: FineTuning, main_
         "higher than on new examples",
         **{name.replace("_", " "): format_setting(getattr(settings, name)) for name in names},
     }
-
-
-def identify_search(space: SearchSpace, checkpoint: Checkpoint, data: TrainingData) -> dict[str, str]:
-    """Return digests that identify the ranges, settings and data of a search, keyed by a name for messages."""
-    from bert_keras.checkpoints.loading import load_tokenizer
-    from bert_keras.training.finetuning import identify_data
-    from bert_keras.training.resuming import digest_text
-
-    weights = hashlib.sha256()
-    for name, weight in sorted(checkpoint.weights.items()):
-        weights.update(name.encode())
-        weights.update(np.ascontiguousarray(weight.read()))
-    values = {
-        **identify_data(data.train, data.dev, load_tokenizer(checkpoint)),
-        "the checkpoint": weights.hexdigest(),
-        "the task": data.task.settings(),
-        "the settings": dataclasses.asdict(space.base),
-        RANGES: space.describe(),
-    }
-    return {name: digest_text(json.dumps(value, sort_keys=True)) for name, value in values.items()}
 
 
 def remove_trials(folder: pathlib.Path) -> None:
