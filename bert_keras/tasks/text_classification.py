@@ -96,6 +96,11 @@ class TextClassification(Task):
         """Create an example from a text or a pair of texts."""
         return TextExample(text, second_text, None, line)
 
+    def fill_label(self, example: TextExample) -> TextExample:
+        """Return an example with the first class, no class or 0."""
+        labels = {"single_label": next(iter(self.labels), None), "multi_label": [], "regression": 0.0}
+        return example._replace(label=labels[self.problem])
+
     def encode(self, tokenizer: "BertTokenizer", examples: Sequence[TextExample]) -> EncodedSequences:
         """Tokenize texts or pairs of texts."""
         return encode(

@@ -86,6 +86,7 @@ class BackupFolder:
         self.path = pathlib.Path(path)
         self.damaged: list[str] = []
         self._num_kept = num_kept
+        self._thread: threading.Thread | None = None
 
     def steps(self) -> list[int]:
         """Return the steps of the existing backups, in ascending order."""
@@ -105,6 +106,34 @@ class BackupFolder:
         for step in self.steps()[: -self._num_kept]:
             shutil.rmtree(self._folder(step), ignore_errors=True)
 
+    def start_writing(self, state: TrainingState) -> None:
+        """Wait for the previous backup, then write this one in a thread, while the training continues.
+
+        A backup that cannot be written (a full disk) is logged and skipped, because the training is worth more.
+        """
+        self.finish_writing()
+        name = f"backup of step {state.step}"
+        self._thread = threading.Thread(target=self._write_or_warn, args=(state,), name=name)
+        self._thread.start()
+
+    def finish_writing(self) -> None:
+        """Wait until the backup of `start_writing` is written."""
+        if self._thread is not None:
+            self._thread.join()
+        self._thread = None
+
+    def _write_or_warn(self, state: TrainingState) -> None:
+        try:
+            self.write(state)
+        except OSError as error:
+            _LOG.warning(
+                "the backup of step %s could not be written to %s (%s); the training continues and earlier backups "
+                "are intact: free some space on that disk",
+                f"{state.step:,}",
+                self.path,
+                error.strerror or error,
+            )
+
     def newest(self) -> TrainingState | None:
         """Return the newest backup with valid checksums, or None; log a warning for each damaged one."""
         for step in reversed(self.steps()):
@@ -115,18 +144,14 @@ class BackupFolder:
                 _LOG.warning("a backup is damaged; trying the one before it: %s", error)
         return None
 
-    def remove(self) -> None:
-        """Remove all backups, but not the folder, because a running training holds its lock."""
-        for pattern in ("step-*", ".step-*"):
-            self._remove(pattern)
+    def remove(self, *patterns: str) -> None:
+        """Remove all backups, or some: ".step-*" is what a killed process did not finish.
 
-    def remove_unfinished(self) -> None:
-        """Remove backups that a killed process did not finish."""
-        self._remove(".step-*")
-
-    def _remove(self, pattern: str) -> None:
-        for path in self.path.glob(pattern):
-            shutil.rmtree(path, ignore_errors=True)
+        The folder stays, because a running training holds its lock.
+        """
+        for pattern in patterns or ("step-*", ".step-*"):
+            for path in self.path.glob(pattern):
+                shutil.rmtree(path, ignore_errors=True)
 
     def _folder(self, step: int) -> pathlib.Path:
         return self.path / f"step-{step:09}"
@@ -152,43 +177,8 @@ class BackupFolder:
         return TrainingState(step, arrays, metadata, best)
 
 
-class BackupWriter:
-    """Write backups in a thread while the training continues, one at a time.
-
-    A backup that cannot be written (a full disk) is logged and skipped, because the training is worth more.
-    """
-
-    def __init__(self, folder: BackupFolder):
-        self._folder = folder
-        self._thread: threading.Thread | None = None
-
-    def start(self, state: TrainingState) -> None:
-        """Wait for the previous backup, then start to write this one."""
-        self.finish()
-        self._thread = threading.Thread(target=self._write, args=(state,), name=f"backup of step {state.step}")
-        self._thread.start()
-
-    def finish(self) -> None:
-        """Wait until the current backup is written."""
-        if self._thread is not None:
-            self._thread.join()
-        self._thread = None
-
-    def _write(self, state: TrainingState) -> None:
-        try:
-            self._folder.write(state)
-        except OSError as error:
-            _LOG.warning(
-                "the backup of step %s could not be written to %s (%s); the training continues and earlier backups "
-                "are intact: free some space on that disk",
-                f"{state.step:,}",
-                self._folder.path,
-                error.strerror or error,
-            )
-
-
 def train_to_folder(
-    out: str | os.PathLike,
+    out: str | os.PathLike | None,
     train: Callable[[BackupOptions], Result],
     write: Callable[[Result, str | os.PathLike], None],
     backup: BackupOptions,
@@ -199,10 +189,10 @@ def train_to_folder(
     """Train with backups next to `out`, write the result to `out`, then remove the backups.
 
     Args:
-        out: the folder.
-        train: function that trains with `backup` and returns its result.
+        out: the folder; None = only train, without backups.
+        train: function that trains with the `BackupOptions` that it receives, and returns its result.
         write: function that writes the result to the folder that it receives, see `write_or_keep`.
-        backup: the folder of `get_backup_folder`, and how to use it.
+        backup: how often to write backups, and whether to resume from one; its folder is that of `get_backup_folder`.
         overwrite: remove the backups of an earlier training, unless `backup.resume` is set.
         is_chief: whether this process is the chief; other workers hold no lock, and write and remove nothing.
 
@@ -213,9 +203,12 @@ def train_to_folder(
         InputError: another training of `out` is running; or `out` cannot be written, and the message says where the
             model or its newest backup is.
     """
+    if out is None:
+        return train(dataclasses.replace(backup, every_steps=0))
+    backups = get_backup_folder(out)
+    backup = dataclasses.replace(backup, folder=backups)
     if not is_chief:
         return train(backup)
-    backups = backup.folder
 
     def describe_loss() -> str:
         if not (steps := backups.steps()):

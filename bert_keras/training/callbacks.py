@@ -29,6 +29,10 @@ class StepCounter(keras.callbacks.Callback):
         """Restart the batch index."""
         self._last_batch = -1
 
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        """Count the step; a subclass that overrides this calls `count`."""
+        self.count(batch)
+
     def count(self, batch: int) -> int:
         """Count the steps up to `batch`, an index within the epoch, and return the total."""
         self.num_steps += batch - self._last_batch

@@ -39,8 +39,19 @@ def save_finetuned(
     facts = list_card_facts(tuned.settings, tuned.data) if card_facts is None else dict(card_facts)
     if tuned.trials:
         facts |= describe_winner(tuned.trials, tuned.settings, tuned.task.main_score)
-    notes = {**_write_notes(tuned), **draw_confusion_matrix(tuned), **_build_adapter(tuned, start)}
-    write_trained(tuned, folder, start, facts, notes, _write_history(tuned, facts), overwrite, written_by="finetune")
+    notes: dict[str, str | bytes] = {
+        FINETUNING_FILE: to_toml(resolve_settings(tuned.data.reading, tuned.data.task, tuned.settings)),
+        "metrics.json": format_json(collect_metrics(tuned), indent=2) + "\n",
+        "training_log.jsonl": tuned.log,
+        **draw_confusion_matrix(tuned),
+    }
+    if tuned.trials:
+        notes["search.csv"] = write_csv(tuned.trials, tuned.task.main_score)
+    if tuned.adapter is not None:
+        files = build_adapter_files(tuned.adapter, str(start))
+        notes |= {f"{ADAPTER_FOLDER}/{name}": content for name, content in files.items()}
+    history = "\n".join(["## How it was fine-tuned", "", *list_facts(facts), "", *list_scores(tuned)])
+    write_trained(tuned, folder, start, facts, notes, history, overwrite, written_by="finetune")
 
 
 def write_trained(
@@ -91,26 +102,6 @@ def write_trained(
     )
 
 
-def _write_notes(tuned: FineTuned) -> dict[str, str]:
-    """Return the contents of the text files next to the weights, keyed by their names."""
-    notes = {
-        FINETUNING_FILE: to_toml(resolve_settings(tuned.data.reading, tuned.data.task, tuned.settings)),
-        "metrics.json": format_json(collect_metrics(tuned), indent=2) + "\n",
-        "training_log.jsonl": tuned.log,
-    }
-    if tuned.trials:
-        notes["search.csv"] = write_csv(tuned.trials, tuned.task.main_score)
-    return notes
-
-
-def _build_adapter(tuned: FineTuned, start: Checkpoint) -> dict[str, bytes]:
-    """Return the files of the LoRA adapter in its subfolder, if one was trained."""
-    if tuned.adapter is None:
-        return {}
-    files = build_adapter_files(tuned.adapter, str(start))
-    return {f"{ADAPTER_FOLDER}/{name}": content for name, content in files.items()}
-
-
 def draw_confusion_matrix(tuned: FineTuned) -> dict[str, bytes]:
     """Return `confusion_matrix.png`, if the task has one and matplotlib is installed."""
     if not tuned.task.has_confusion_matrix:
@@ -155,11 +146,6 @@ def list_card_facts(settings: FineTuning, data: TrainingData) -> dict[str, objec
         **adapter,
         "seed": settings.seed,
     }
-
-
-def _write_history(tuned: FineTuned, card_facts: Mapping[str, object]) -> str:
-    """Write the sections of the model card about the training: data and settings, then scores."""
-    return "\n".join(["## How it was fine-tuned", "", *list_facts(card_facts), "", *list_scores(tuned)])
 
 
 def list_facts(facts: Mapping[str, object]) -> list[str]:

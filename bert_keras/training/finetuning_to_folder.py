@@ -24,7 +24,7 @@ from bert_keras.tasks.examples.training_data import (
     check_task_name,
     read_training_data_for_checkpoint,
 )
-from bert_keras.training.backups import NO_BACKUP, BackupOptions, check_no_backup, get_backup_folder, train_to_folder
+from bert_keras.training.backups import NO_BACKUP, BackupOptions, check_no_backup, train_to_folder
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.config.settings import list_fields
 from bert_keras.training.config.settings_files import FINETUNING_KEYS, resolve_settings
@@ -120,7 +120,11 @@ def finetune(
         (['accuracy', 'macro_f1', 'micro_f1', 'matthews', 'loss'], 2)
     """
     check_tensorflow_backend("bk.finetune")
-    fine_tuning, file_options, task_settings = _split_settings(upgrade_settings(settings), task)
+    settings = upgrade_settings(settings)
+    training, file_options, task_settings = split_settings(settings, "finetune", FineTuning, (*TASK_SETTINGS, "prompt"))
+    check_task_name(task)
+    check_options_of_task(settings, task, problem=settings.get("problem"))
+    fine_tuning = FineTuning(**training)
     check_dev_share(dev_share)
     check_verbose(verbose)
     strategy = strategy or tf.distribute.get_strategy()
@@ -156,20 +160,18 @@ def finetune(
     run = FineTuningRun(
         checkpoint, data, fine_tuning, strategy, callbacks, listeners, tensorboard, verbose, search, space
     )
-    if out is None:
-        return run.train(dataclasses.replace(NO_BACKUP, allow_changes=allow_changes, spell=spell))
 
     def write(tuned: FineTuned, folder: str | os.PathLike) -> None:
         save_finetuned(tuned, folder, start=checkpoint, card_facts=card_facts, overwrite=overwrite)
 
-    trials = get_search_folder(out)
+    trials = None if out is None else get_search_folder(out)
 
     def train_all(backup: BackupOptions) -> FineTuned:
         if overwrite and not resume:
             remove_trials(trials)
         return run.train(backup, trials)
 
-    backup = BackupOptions(get_backup_folder(out), backup_every, resume, allow_changes, spell)
+    backup = BackupOptions(None, backup_every, resume, allow_changes, spell)
     tuned = train_to_folder(out, train_all, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
     remove_trials(trials)
     return tuned
@@ -263,24 +265,24 @@ def _check_search(search: int | Search, settings: Mapping[str, object], strategy
         )
     if isinstance(search, Search):
         return search
-    return Search(search, fixed=sorted(upgrade_settings(settings).keys() & set(list_fields(FineTuning))))
+    return Search(search, fixed=sorted(settings.keys() & set(list_fields(FineTuning))))
 
 
-def _split_settings(settings: Mapping[str, object], task: str) -> tuple[FineTuning, FileOptions, dict[str, object]]:
+def split_settings(
+    settings: Mapping[str, object], function: str, training: type, others: Sequence[str]
+) -> tuple[dict[str, object], FileOptions, dict[str, object]]:
     """Split keyword arguments into the settings of the training, of the files and of the task.
 
+    Args:
+        settings: the keyword arguments.
+        function: name of the function that they were given to, for the message.
+        training: class of the settings of the training.
+        others: names of the settings of the task.
+
     Raises:
-        InputError: a setting is unknown, belongs to another task, or is out of range.
+        InputError: a setting is unknown.
     """
-    training_names, file_names = (
-        [field.name for field in dataclasses.fields(kind)] for kind in (FineTuning, FileOptions)
-    )
-    task_names = (*TASK_SETTINGS, "prompt")
-    check_keyword_arguments(settings, (*training_names, *file_names, *task_names), "finetune")
-    check_task_name(task)
-    check_options_of_task(settings, task, problem=settings.get("problem"))
-
-    def select(names: Sequence[str]) -> dict[str, object]:
-        return {name: value for name, value in settings.items() if name in names}
-
-    return FineTuning(**select(training_names)), FileOptions(**select(file_names)), select(task_names)
+    groups = (list_fields(training), list_fields(FileOptions), tuple(others))
+    check_keyword_arguments(settings, sum(groups, ()), function)
+    first, files, last = ({name: value for name, value in settings.items() if name in group} for group in groups)
+    return first, FileOptions(**files), last

@@ -113,10 +113,12 @@ def fit_phases(
             held_out = phase.held_out()
             if state is None:
                 progress.start_phase(index, backups.num_steps, phase.clock)
-                if not backups.num_steps:
-                    _evaluate(model, held_out, [log, *callbacks])
+                if held_out is not None and not backups.num_steps:
+                    model.evaluate(held_out[0], steps=held_out[1], callbacks=[log, *callbacks], verbose=0)
             else:
-                _resume(model, phase, state, progress, log, all_callbacks)
+                model.build_step(phase.train(0).element_spec)
+                restore_variables(model, state.arrays)
+                progress.resume_phase(state, phase.clock, phase.steps_per_epoch, all_callbacks)
                 state = None
             first_epoch = sum(earlier.num_epochs for earlier in phases[:index])
             _fit(model, phase, held_out, progress.done, first_epoch, all_callbacks)
@@ -132,29 +134,6 @@ def _load_backup(backup: BackupOptions, progress: TrainingProgress, scorer: Epoc
         if scorer is not None:
             scorer.restore(state.metadata["scores"], state.best_weights)
     return state
-
-
-def _resume(
-    model: keras.Model,
-    phase: Phase,
-    state: TrainingState,
-    progress: TrainingProgress,
-    log: TrainingLog,
-    callbacks: list[keras.callbacks.Callback],
-) -> None:
-    """Restore the variables and the position within a phase."""
-    model.build_step(phase.train(0).element_spec)
-    restore_variables(model, state.arrays)
-    progress.resume_phase(state, phase.clock, callbacks)
-    if progress.done % phase.steps_per_epoch:
-        log.continue_epoch()
-
-
-def _evaluate(model: keras.Model, held_out: HeldOut | None, callbacks: list[keras.callbacks.Callback]) -> None:
-    """Evaluate a model on the held-out batches of a phase, if there are any, as `fit` does."""
-    if held_out is not None:
-        batches, num_batches = held_out
-        model.evaluate(batches, steps=num_batches, callbacks=callbacks, verbose=0)
 
 
 def _fit(

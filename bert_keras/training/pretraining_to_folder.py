@@ -13,7 +13,7 @@ from bert_keras.extras import check_tensorflow_backend
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.publishing import check_writable_folder
-from bert_keras.training.backups import NO_BACKUP, BackupOptions, check_no_backup, get_backup_folder, train_to_folder
+from bert_keras.training.backups import BackupOptions, check_no_backup, train_to_folder
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.pretraining import Pretrained, run_pretraining
@@ -109,12 +109,11 @@ def pretrain(
         num_records = sum(manifest["splits"]["train"]["num_records"] for manifest in manifests)
         _save(trained, num_records, folder, overwrite=overwrite)
 
-    if out is None:
-        return train(NO_BACKUP)
-    inputs = [path for path in (*folders, config, run.model.start_from) if path is not None]
-    check_writable_folder(out, "pretrain", overwrite=overwrite, inputs=inputs)
-    check_no_backup(out, resume=resume, overwrite=overwrite, spell=spell)
-    backup = BackupOptions(get_backup_folder(out), backup_every, resume, allow_changes, spell)
+    if out is not None:
+        inputs = [path for path in (*folders, config, run.model.start_from) if path is not None]
+        check_writable_folder(out, "pretrain", overwrite=overwrite, inputs=inputs)
+        check_no_backup(out, resume=resume, overwrite=overwrite, spell=spell)
+    backup = BackupOptions(None, backup_every, resume, allow_changes, spell)
     return train_to_folder(out, train, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
 
 

@@ -143,6 +143,14 @@ def to_plain_values(value: object) -> object:
     return [to_plain_values(item) for item in value] if isinstance(value, tuple) else value
 
 
+def flatten(values: Mapping[str, object], path: str = "") -> dict[str, object]:
+    """Return the values of nested tables, keyed by dotted key."""
+    flat: dict[str, object] = {}
+    for name, value in values.items():
+        flat |= flatten(value, f"{path}{name}.") if isinstance(value, Mapping) else {path + name: value}
+    return flat
+
+
 def _describe(error: pydantic.ValidationError, known_keys: Collection[str]) -> list[str]:
     faults: list[str] = []
     for problem in error.errors(include_url=False):

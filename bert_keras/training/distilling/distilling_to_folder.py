@@ -24,9 +24,10 @@ from bert_keras.tasks.examples.distillation_data import (
 )
 from bert_keras.tasks.examples.file_options import FileOptions
 from bert_keras.tasks.examples.held_out import check_dev_share
-from bert_keras.tasks.examples.option_checks import DEV_SHARE, check_keyword_arguments, check_options_of_task
-from bert_keras.training.backups import NO_BACKUP, BackupOptions, check_no_backup, get_backup_folder, train_to_folder
+from bert_keras.tasks.examples.option_checks import DEV_SHARE, check_options_of_task
+from bert_keras.training.backups import BackupOptions, check_no_backup, train_to_folder
 from bert_keras.training.config.finetuning_settings import Distillation
+from bert_keras.training.config.settings import list_fields
 from bert_keras.training.config.settings_files import DISTILLATION_FILE, DISTILLATION_KEYS, resolve_settings, to_toml
 from bert_keras.training.config.sources import upgrade_settings
 from bert_keras.training.distilling.student_start import make_student_checkpoint, start_student
@@ -40,7 +41,7 @@ from bert_keras.training.finetuned_folder import (
     write_trained,
 )
 from bert_keras.training.finetuning import FineTuned
-from bert_keras.training.finetuning_to_folder import FineTuningRun
+from bert_keras.training.finetuning_to_folder import FineTuningRun, split_settings
 from bert_keras.training.strategies import is_chief
 from bert_keras.training.tracking.tracked_training import check_verbose
 
@@ -137,7 +138,11 @@ def distill(
         (1, 'accuracy')
     """
     check_tensorflow_backend("bk.distill")
-    distillation, file_options, lengths = _split_settings(upgrade_settings(settings))
+    settings = upgrade_settings(settings)
+    training, file_options, lengths = split_settings(settings, "distill", Distillation, _LENGTHS)
+    if isinstance(training.get("student"), os.PathLike):
+        training["student"] = os.fspath(training["student"])
+    distillation = Distillation(**training)
     check_dev_share(dev_share)
     check_verbose(verbose)
     strategy = strategy or tf.distribute.get_strategy()
@@ -171,34 +176,15 @@ def distill(
 
     def train_all(backup: BackupOptions) -> Distilled:
         tuned = run.train(backup)
-        fields = {field.name: getattr(tuned, field.name) for field in dataclasses.fields(tuned)}
+        fields = {name: getattr(tuned, name) for name in list_fields(tuned)}
         given = {"teacher_scores": data.teacher_scores, "teacher_size": data.teacher_size}
         return Distilled(**fields, **given, student=description)
-
-    if out is None:
-        return train_all(dataclasses.replace(NO_BACKUP, allow_changes=allow_changes, spell=spell))
 
     def write(distilled: Distilled, folder: str | os.PathLike) -> None:
         save_distilled(distilled, folder, teacher=teacher, card_facts=card_facts, overwrite=overwrite)
 
-    backup = BackupOptions(get_backup_folder(out), backup_every, resume, allow_changes, spell)
+    backup = BackupOptions(None, backup_every, resume, allow_changes, spell)
     return train_to_folder(out, train_all, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
-
-
-def _split_settings(settings: Mapping[str, object]) -> tuple[Distillation, FileOptions, dict[str, object]]:
-    """Split keyword arguments into the settings of the training, of the files, and the lengths."""
-    training_names, file_names = (
-        [field.name for field in dataclasses.fields(kind)] for kind in (Distillation, FileOptions)
-    )
-    check_keyword_arguments(settings, (*training_names, *file_names, *_LENGTHS), "distill")
-
-    def select(names: Sequence[str]) -> dict[str, object]:
-        return {name: value for name, value in settings.items() if name in names}
-
-    training = select(training_names)
-    if isinstance(training.get("student"), os.PathLike):
-        training["student"] = os.fspath(training["student"])
-    return Distillation(**training), FileOptions(**select(file_names)), select(_LENGTHS)
 
 
 def save_distilled(

@@ -4,7 +4,7 @@ No TensorFlow here.
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
 from bert_keras.checkpoints.loading import load_tokenizer
@@ -12,12 +12,11 @@ from bert_keras.checkpoints.reading import exists, read_checkpoint
 from bert_keras.checkpoints.students import choose_layers, cut_layers, resize
 from bert_keras.config import PRESETS, BertConfig
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.questions import Question
-from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
 from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.kept_tokens import choose_tokens, trim_checkpoint
 from bert_keras.training.config.finetuning_settings import SIZES, Distillation
+from bert_keras.training.config.settings import list_fields
 
 
 def start_student(teacher: Checkpoint, settings: Distillation) -> tuple[Checkpoint, str]:
@@ -90,8 +89,7 @@ def _check_same_vocabulary(student: Checkpoint, teacher: Checkpoint) -> None:
 
 
 def _get_rules(tokenizer_settings: dict) -> TextRules:
-    names = [field.name for field in dataclasses.fields(TextRules)]
-    return TextRules(**{name: tokenizer_settings[name] for name in names if name in tokenizer_settings})
+    return TextRules(**{name: value for name, value in tokenizer_settings.items() if name in list_fields(TextRules)})
 
 
 def make_student_checkpoint(
@@ -113,21 +111,8 @@ def make_student_checkpoint(
     """
     student, description = start_student(teacher, settings)
     if settings.trim_vocabulary:
-        kept = choose_tokens(load_tokenizer(student), task, _list_texts(examples), ["the training examples"])
+        texts = (text for example in examples for text in task.list_texts(example))
+        kept = choose_tokens(load_tokenizer(student), task, texts, ["the training examples"])
         student = trim_checkpoint(student, kept.vocabulary)
         description += f"; {len(kept.vocabulary):,} of {teacher.config.vocabulary_size:,} tokens"
     return student, description
-
-
-def _list_texts(examples: Sequence) -> Iterator[str]:
-    """Yield the texts of examples of any task."""
-    for example in examples:
-        if isinstance(example, Question):
-            yield example.question
-            yield example.context
-        elif isinstance(example, TaggedSentence):
-            yield " ".join(example.words)
-        else:
-            yield example.text
-            if example.second_text is not None:
-                yield example.second_text

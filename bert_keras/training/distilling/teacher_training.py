@@ -1,7 +1,7 @@
 """`TeacherTraining`: a fine-tuning of a student on the outputs of its teacher, which `score_teacher` scores before."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import keras
 import numpy as np
@@ -13,15 +13,12 @@ from bert_keras.checkpoints.students import compute_principal_components
 from bert_keras.features import IGNORED_LABEL
 from bert_keras.modeling.distillation import NO_LABEL, Distiller
 from bert_keras.pipelines.batches.encoding import EncodedSequences
-from bert_keras.pipelines.readers.questions import Question
-from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import LabelledSequences, Task, encode_labels
 from bert_keras.tasks.engines.keras_engine import KerasEngine
 from bert_keras.tasks.examples.distillation_data import DistillationData
-from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.sequence_runner import SequenceRunner
-from bert_keras.tasks.text_classification import TextClassification, compute_balanced_weights
+from bert_keras.tasks.text_classification import compute_balanced_weights
 from bert_keras.training.config.finetuning_settings import Distillation
 from bert_keras.training.finetuning import digest_examples
 from bert_keras.training.methods import LabelTraining
@@ -79,7 +76,7 @@ class TeacherTraining(LabelTraining):
         if task.is_token_level:
             return labelled
         outputs = self._compute_outputs(sequences)
-        if isinstance(task, SentenceEmbedding):
+        if task.makes_vectors:
             outputs = {"embedding": fit_width(outputs["embedding"], self._width, normalize=task.normalize)}
         teacher_outputs = {f"teacher_{name}": values for name, values in outputs.items()}
         return dataclasses.replace(labelled, labels={"labels": labelled.labels, **teacher_outputs})
@@ -90,8 +87,11 @@ class TeacherTraining(LabelTraining):
 
     def identify(self) -> dict[str, object]:
         """Return the digests of the teacher's weights and of the held-out examples as they were read."""
-        held_out = digest_examples(get_identity(self._data))
-        return {"the teacher": digest_weights(self.teacher_model), "the held-out examples": held_out}
+        held_out = list(self._data.dev)
+        if not self._data.is_dev_labelled:  # the teacher's cosines depend on the number of threads
+            held_out = [pair._replace(label=None) for pair in held_out]
+        digest = digest_examples(held_out)
+        return {"the teacher": digest_weights(self.teacher_model), "the held-out examples": digest}
 
     def _compute_outputs(self, sequences: EncodedSequences) -> dict[str, np.ndarray]:
         if self._token_ids is not None:
@@ -132,14 +132,6 @@ def score_teacher(data: DistillationData, teacher: Checkpoint) -> DistillationDa
     return dataclasses.replace(data, dev=dev, teacher=teacher, teacher_scores=scores, teacher_size=size)
 
 
-def get_identity(data: DistillationData) -> list:
-    """Return the held-out examples as they were read.
-
-    Cosines of the teacher depend on the number of threads, so a training that is resumed does not compare them.
-    """
-    return list(data.dev) if data.is_dev_labelled else [pair._replace(label=None) for pair in data.dev]
-
-
 def add_known_labels(
     task: Task, sequences: EncodedSequences, examples: Sequence, num_labelled: int
 ) -> LabelledSequences:
@@ -153,7 +145,7 @@ def add_known_labels(
     """
     if num_labelled == len(examples):
         return task.add_labels(sequences, examples)
-    if isinstance(task, TextClassification) and task.class_weights == "balanced":
+    if getattr(task, "class_weights", None) == "balanced":
         equal = dataclasses.replace(task, class_weights="equal")
         labelled = add_known_labels(equal, sequences, examples, num_labelled)
         weights = np.ones(len(examples))
@@ -161,29 +153,14 @@ def add_known_labels(
         weights[:num_labelled] = compute_balanced_weights(targets, len(task.labels))
         weights = weights[sequences.examples] * (1.0 if labelled.weights is None else labelled.weights)
         return dataclasses.replace(labelled, weights=weights.astype(np.float32))
-    unlabelled = [_fill_label(task, example) for example in examples[num_labelled:]]
+    unlabelled = [task.fill_label(example) for example in examples[num_labelled:]]
     labelled = task.add_labels(sequences, [*examples[:num_labelled], *unlabelled])
     is_unknown = sequences.examples >= num_labelled * labelled.group_size
     if labelled.token_labels is not None:
         of_token = np.repeat(is_unknown, sequences.lengths) & (labelled.token_labels != IGNORED_LABEL)
         return dataclasses.replace(labelled, token_labels=_mark_unknown(labelled.token_labels, of_token))
-    labels = labelled.labels
-    if isinstance(labels, Mapping):
-        marked = {name: _mark_unknown(values, is_unknown) for name, values in labels.items()}
-    else:
-        marked = _mark_unknown(labels, is_unknown)
-    return dataclasses.replace(labelled, labels=marked)
-
-
-def _fill_label(task: Task, example: object) -> object:
-    """Return an unlabelled example with any valid label, which is marked as unknown later."""
-    if isinstance(example, TaggedSentence):
-        return dataclasses.replace(example, tags=(task.labels[0],) * len(example.words))
-    if isinstance(example, Question):
-        return dataclasses.replace(example, answers=(), is_impossible=True)
-    problem = task.problem or "regression"
-    label = {"single_label": next(iter(getattr(task, "labels", ())), None), "multi_label": [], "regression": 0.0}
-    return example._replace(label=label[problem])
+    labels = keras.tree.map_structure(lambda values: _mark_unknown(values, is_unknown), labelled.labels)
+    return dataclasses.replace(labelled, labels=labels)
 
 
 def _mark_unknown(labels: np.ndarray, is_unknown: np.ndarray) -> np.ndarray:

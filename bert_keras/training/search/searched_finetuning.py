@@ -173,6 +173,7 @@ def describe_winner(trials: Collection[TrialResult], settings: FineTuning, main_
     }
 
 
-def remove_trials(folder: pathlib.Path) -> None:
+def remove_trials(folder: pathlib.Path | None) -> None:
     """Remove the folder of a finished or abandoned search, if there is one."""
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)

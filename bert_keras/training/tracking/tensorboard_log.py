@@ -10,12 +10,13 @@ import math
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import tensorflow as tf
 
 from bert_keras.extras import is_installed
 from bert_keras.training.callbacks import StepCounter
+from bert_keras.training.config.settings import flatten
 from bert_keras.training.tracking.training_log import HELD_OUT
 
 TRAIN, HELD_OUT_RUN = "train", "validation"  # the names that Keras's TensorBoard callback uses
@@ -47,10 +48,6 @@ class TensorBoardLog(StepCounter):
         super().start_at(num_steps)
         self._first_step = num_steps + 1
 
-    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        """Count the step."""
-        self.count(batch)
-
     def __call__(self, line: Mapping[str, float]) -> None:
         """Write a line of the training log."""
         scalars = {name: float(value) for name, value in line.items() if name not in _NOT_PLOTTED}
@@ -68,7 +65,7 @@ class TensorBoardLog(StepCounter):
             return
         from tensorboard.plugins.hparams import api
 
-        self._get_file("").write_summary(api.hparams_pb(flatten(settings)).SerializeToString(), 0)
+        self._get_file("").write_summary(api.hparams_pb(list_hparams(settings)).SerializeToString(), 0)
 
     def write_scores(self, scores: Mapping[str, float]) -> None:
         """Write the scores of the model that the training returns, which may be of an earlier epoch than the last."""
@@ -89,16 +86,6 @@ class TensorBoardLog(StepCounter):
             first_step = self._first_step if run else 0  # the run of the folder itself is written as a whole
             self._files[run] = EventFile(os.path.join(self._folder, run) if run else self._folder, first_step)
         return self._files[run]
-
-
-@contextlib.contextmanager
-def open_tensorboard(folder: str | os.PathLike | None, *, is_chief: bool) -> Iterator[TensorBoardLog | None]:
-    """Yield a log for TensorBoard, or None without a folder and for workers that are not the chief."""
-    if folder is None or not is_chief:
-        yield None
-        return
-    with contextlib.closing(TensorBoardLog(folder)) as log:
-        yield log
 
 
 class EventFile:
@@ -164,12 +151,7 @@ class EventFile:
         self._writer.write(tf.compat.v1.Event(wall_time=time.time(), **event).SerializeToString())
 
 
-def flatten(values: Mapping[str, object], path: str = "") -> dict[str, bool | int | float | str]:
+def list_hparams(settings: Mapping[str, object]) -> dict[str, bool | int | float | str]:
     """Return the values of nested tables by dotted key, as types that the HPARAMS tab has."""
-    flat: dict[str, bool | int | float | str] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            flat |= flatten(value, f"{path}{name}.")
-        elif value is not None:
-            flat[path + name] = value if isinstance(value, bool | int | float | str) else str(value)
-    return flat
+    given = {name: value for name, value in flatten(settings).items() if value is not None}
+    return {name: value if isinstance(value, bool | int | float | str) else str(value) for name, value in given.items()}

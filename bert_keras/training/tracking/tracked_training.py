@@ -13,7 +13,7 @@ from bert_keras.display.notebook import is_notebook
 from bert_keras.display.progress_bar import ProgressBar, can_move
 from bert_keras.errors import InputError
 from bert_keras.training.callbacks import ScoreListener, shorten_metric_name
-from bert_keras.training.tracking.tensorboard_log import TensorBoardLog, open_tensorboard
+from bert_keras.training.tracking.tensorboard_log import TensorBoardLog
 
 Listener = Callable[[dict], None]
 
@@ -59,7 +59,9 @@ def track_training(
     has_bar = is_chief and _shows_progress(verbose)
     with contextlib.ExitStack() as stack:
         bars = [stack.enter_context(FitProgress(num_steps, num_seconds=num_seconds))] if has_bar else []
-        log = stack.enter_context(open_tensorboard(tensorboard, is_chief=is_chief))
+        log = None
+        if tensorboard is not None and is_chief:
+            log = stack.enter_context(contextlib.closing(TensorBoardLog(tensorboard)))
         logs = [] if log is None else [log]
         yield Tracked([*bars, *callbacks, *logs], [*listeners, *logs], log)
 

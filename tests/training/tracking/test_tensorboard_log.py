@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from bert_keras.training.tracking import tensorboard_log
-from bert_keras.training.tracking.tensorboard_log import TensorBoardLog, flatten
+from bert_keras.training.tracking.tensorboard_log import TensorBoardLog, list_hparams
 
 
 def read_scalars(folder, tag):
@@ -111,7 +111,7 @@ def test_settings_and_final_scores_are_a_row_of_the_hparams_tab(tmp_path):
 
 def test_nested_settings_become_values_of_the_hparams_tab():
     nested = {"a": 1, "b": {"c": 0.5, "d": None, "e": {"f": "x"}}, "g": ["y", "z"], "h": False}
-    assert flatten(nested) == {"a": 1, "b.c": 0.5, "b.e.f": "x", "g": "['y', 'z']", "h": False}
+    assert list_hparams(nested) == {"a": 1, "b.c": 0.5, "b.e.f": "x", "g": "['y', 'z']", "h": False}
 
 
 def test_without_tensorboard_curves_are_written_and_the_missing_package_is_reported(tmp_path, monkeypatch, caplog):
