@@ -183,30 +183,24 @@ class DistributedStep:
 
     def make_train_function(self, force: bool = False):
         """Create the training function as Keras does; with several replicas, run the step on all of them."""
-        if self.train_function is not None and not force:
-            return
-        if self.distribute_strategy.num_replicas_in_sync == 1:
+        if self.train_function is None or force:
             super().make_train_function(force)
-        else:
-            self.train_function = self._on_replicas(self.train_step)
-        self.train_function = self._after_building(self.train_function)
+            self.train_function = self._prepare(self.train_function, self.train_step)
 
     def make_test_function(self, force: bool = False):
         """Create the evaluation function as Keras does; with several replicas, evaluate on all of them."""
-        if self.test_function is not None and not force:
-            return
-        if self.distribute_strategy.num_replicas_in_sync == 1:
+        if self.test_function is None or force:
             super().make_test_function(force)
-        else:
-            self.test_function = self._on_replicas(self.test_step)
-        self.test_function = self._after_building(self.test_function)
+            self.test_function = self._prepare(self.test_function, self.test_step)
 
-    def _after_building(self, function: Callable) -> Callable:
-        """Return a function of an iterator that creates all variables before its first call of `function`.
+    def _prepare(self, function: Callable, step: Callable) -> Callable:
+        """Return Keras's function of an iterator; with several replicas, one that runs `step` on each of them.
 
-        Keras creates them while it traces the step, so that TensorFlow traces it a second time; replicas cannot create
-        them at all.
+        All variables are created before its first call. Keras creates them while it traces the step, so that TensorFlow
+        traces it a second time; replicas cannot create them at all.
         """
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            function = self._on_replicas(step)
 
         def run(iterator: Iterator):
             """Create the variables before the first call, then call `function`."""

@@ -10,7 +10,7 @@ import os
 import pathlib
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -218,12 +218,16 @@ def train_to_folder(
             f"{backup.spell('resume', True)}"
         )
 
-    with _hold_folder(backups.path):
-        if overwrite and not backup.resume:
+    with lock_folder(backups.path):  # a process without the lock must not remove the folder: it is the other's lock
+        try:
+            if overwrite and not backup.resume:
+                backups.remove()
+            result = train(backup)
+            write_or_keep(out, lambda folder: write(result, folder), if_lost=describe_loss)
             backups.remove()
-        result = train(backup)
-        write_or_keep(out, lambda folder: write(result, folder), if_lost=describe_loss)
-        backups.remove()
+        finally:
+            with contextlib.suppress(OSError):  # it has backups, or is gone
+                backups.path.rmdir()
     return result
 
 
@@ -245,17 +249,3 @@ def check_no_backup(out: str | os.PathLike, *, resume: bool, overwrite: bool, sp
             f"training of {out} was interrupted, and its backup from step {steps[-1]:,} is in {backups.path}: continue "
             f"with {spell('resume', True)}, or start over with {spell('overwrite', True)}"
         )
-
-
-@contextlib.contextmanager
-def _hold_folder(folder: pathlib.Path) -> Iterator[None]:
-    """Hold the lock of a folder, and remove the folder at the end if it is empty.
-
-    A process that does not get the lock must not remove the folder: it is the lock of the process that has it.
-    """
-    with lock_folder(folder):
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):  # it has backups, or is gone
-                folder.rmdir()

@@ -115,6 +115,7 @@ class EpochScores(keras.callbacks.Callback):
     Attributes:
         epochs: the scores of each epoch.
         best: the index of the best epoch, from 0; None before the first epoch has ended.
+        best_weights: the weights of the best epoch, keyed by index.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class EpochScores(keras.callbacks.Callback):
         self._main_score = main_score
         self._patience = patience
         self._all_reduce_any = all_reduce_any
-        self._weights: dict[str, np.ndarray] = {}
+        self.best_weights: dict[str, np.ndarray] = {}
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         """Score the model, keep its weights if it is the best so far, and stop when patience runs out."""
@@ -142,7 +143,7 @@ class EpochScores(keras.callbacks.Callback):
             logs.update({f"val_{name}": value for name, value in scores.items()})
         if self.best is None or scores[self._main_score] > self.epochs[self.best][self._main_score]:
             self.best = len(self.epochs) - 1
-            self._weights = {name: np.array(variable) for name, variable in _key_variables(self.model).items()}
+            self.best_weights = {name: np.array(variable) for name, variable in _key_variables(self.model).items()}
         num_worse = len(self.epochs) - 1 - self.best
         if self._patience and self._all_reduce_any(num_worse >= self._patience):
             self.model.stop_training = True
@@ -150,20 +151,16 @@ class EpochScores(keras.callbacks.Callback):
     def restore_best(self, model: keras.Model) -> None:
         """Set the model's weights to those of its best epoch."""
         for name, variable in _key_variables(model).items():
-            variable.assign(self._weights[name])
+            variable.assign(self.best_weights[name])
 
     def state(self) -> dict[str, object]:
         """Return the scores for a backup, in values for JSON."""
         return {"epochs": list(self.epochs), "best": self.best}  # a copy: it is written while the training continues
 
-    def best_weights(self) -> dict[str, np.ndarray]:
-        """Return the weights of the best epoch, for a backup."""
-        return self._weights
-
     def restore(self, state: Mapping[str, object], best_weights: Mapping[str, np.ndarray]) -> None:
         """Continue from the `state` and the `best_weights` of a backup."""
         self.epochs, self.best = list(state["epochs"]), state["best"]
-        self._weights = dict(best_weights)
+        self.best_weights = dict(best_weights)
 
 
 def _key_variables(model: keras.Model) -> dict[str, keras.Variable]:

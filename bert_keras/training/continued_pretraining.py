@@ -44,12 +44,7 @@ def resolve_start(run: Pretraining, checkpoint: Checkpoint) -> Start:
         InputError: a setting contradicts the checkpoint, the records are too long for it, or it cannot be trained with
             this objective; the message lists all problems.
     """
-    conflicts = [
-        *_find_setting_conflicts(run, checkpoint),
-        *_find_objective_conflicts(run, checkpoint),
-        *_find_length_conflicts(run, checkpoint),
-    ]
-    if conflicts:
+    if conflicts := list(_find_conflicts(run, checkpoint)):
         raise InputError("; ".join(conflicts))
     objective = run.model.head.objective
     parts = (_ENCODER, *objective.parts)
@@ -84,8 +79,8 @@ def check_start_tokenizer(start_from: str, folders: Sequence[str | os.PathLike])
         check_same_tokenizer(start_from, settings, folder, read_tokenizer_settings(folder))
 
 
-def _find_setting_conflicts(run: Pretraining, checkpoint: Checkpoint) -> Iterator[str]:
-    """Yield a message for each model setting that was given and differs from the checkpoint."""
+def _find_conflicts(run: Pretraining, checkpoint: Checkpoint) -> Iterator[str]:
+    """Yield a message for each model setting that was given and differs from the checkpoint, and other conflicts."""
     model, folder = run.model, run.model.start_from
     if model.preset is not None:
         yield f"model.preset is {model.preset!r}, but {folder} determines the model: remove the preset"
@@ -95,26 +90,18 @@ def _find_setting_conflicts(run: Pretraining, checkpoint: Checkpoint) -> Iterato
             yield f"model.{name} is {given}, but {folder} has {stored}: remove the setting, or train a new model"
     if model.output_bias != "zeros":
         yield f"model.output_bias is {model.output_bias!r}, but {folder} has its own bias: remove the setting"
-    if model.generator_size is not None and (
-        not model.head.objective.has_generator or checkpoint.generator is not None
-    ):
+    head = model.head
+    if model.generator_size is not None and (not head.objective.has_generator or checkpoint.generator is not None):
         reason = f"{folder} has a generator" if checkpoint.generator is not None else "no generator is trained"
         yield f"model.generator_size is {model.generator_size:g}, but {reason}: remove the setting"
-
-
-def _find_objective_conflicts(run: Pretraining, checkpoint: Checkpoint) -> Iterator[str]:
-    head = run.model.head
     if head.objective.has_generator and checkpoint.model != head.model_name:
         yield (
-            f"{run.model.start_from} contains a {checkpoint.model}; expected an {head.model_name} for the objective "
+            f"{folder} contains a {checkpoint.model}; expected an {head.model_name} for the objective "
             f"{head.objective.name}: choose the objective mlm, or start from ELECTRA's discriminator"
         )
-
-
-def _find_length_conflicts(run: Pretraining, checkpoint: Checkpoint) -> Iterator[str]:
     length, maximum = max(run.records.max_sequence_lengths), checkpoint.config.max_sequence_length
     if length > maximum:
         yield (
-            f"the records have sequences of {length} tokens, and {run.model.start_from} accepts up to {maximum}: make "
-            f"them again with --max-sequence-length {maximum}"
+            f"the records have sequences of {length} tokens, and {folder} accepts up to {maximum}: make them again "
+            f"with --max-sequence-length {maximum}"
         )

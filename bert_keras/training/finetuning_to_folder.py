@@ -171,7 +171,7 @@ def finetune(
             remove_trials(trials)
         return run.train(backup, trials)
 
-    backup = BackupOptions(None, backup_every, resume, allow_changes, spell)
+    backup = BackupOptions(every_steps=backup_every, resume=resume, allow_changes=allow_changes, spell=spell)
     tuned = train_to_folder(out, train_all, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
     remove_trials(trials)
     return tuned
@@ -227,28 +227,24 @@ class FineTuningRun:
     ) -> FineTuned:
         """Train with some settings, and show it: a progress bar, and curves, scores and examples in TensorBoard."""
         shown = {"tensorboard": tensorboard, "verbose": self.verbose, "is_chief": is_chief(self.strategy)}
-        with track_training(self.callbacks, self.listeners, **shown) as tracked:
-            if tracked.tensorboard is not None:
-                tracked.tensorboard.write_settings(
-                    resolve_settings(self.data.reading, self.data.task, settings, self.keys)
-                )
+        with track_training(self.callbacks, self.listeners, **shown) as (callbacks, listeners, log):
+            if log is not None:
+                log.write_settings(resolve_settings(self.data.reading, self.data.task, settings, self.keys))
             tuned = run_finetuning(
                 self.data.task,
                 self.checkpoint,
                 self.data.train,
                 self.data.dev,
                 settings,
-                callbacks=[*tracked.callbacks, *more],
-                listeners=tracked.listeners,
+                callbacks=[*callbacks, *more],
+                listeners=listeners,
                 strategy=self.strategy,
                 backup=backup,
                 method=self.method,
             )
-            if tracked.tensorboard is not None:
-                tracked.tensorboard.write_scores(tuned.scores)
-                tracked.tensorboard.write_text(
-                    "held-out examples", format_answers(tuned.task, self.data.dev, tuned.answers)
-                )
+            if log is not None:
+                log.write_scores(tuned.scores)
+                log.write_text("held-out examples", format_answers(tuned.task, self.data.dev, tuned.answers))
         return dataclasses.replace(tuned, data=self.data)
 
 

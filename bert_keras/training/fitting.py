@@ -90,12 +90,16 @@ def fit_phases(
     num_steps = [phase.num_steps for phase in phases]
     log = TrainingLog(None, tuple(listeners), choose_window_steps(None if None in num_steps else sum(num_steps)))
     progress = TrainingProgress(settings, data, log)
-    state = _load_backup(backup, progress, scorer)
+    state = backup.folder.newest() if backup.resume and backup.folder is not None else None
+    if state is not None:
+        progress.select_phase(state, backup)
+        if scorer is not None:
+            scorer.restore(state.metadata["scores"], state.best_weights)
     all_reduce_any = make_all_reduce_any(strategy)
 
     def get_state() -> TrainingState:
         metadata = progress.state() if scorer is None else {**progress.state(), "scores": scorer.state()}
-        best_weights = {} if scorer is None else scorer.best_weights()
+        best_weights = {} if scorer is None else scorer.best_weights
         return TrainingState(backups.num_steps, read_variables(model), metadata, best_weights)
 
     if not is_chief(strategy):
@@ -106,7 +110,7 @@ def fit_phases(
     ):
         all_callbacks = [FiniteLoss(), *([] if scorer is None else [scorer]), log, *callbacks, backups]
         for index, phase in enumerate(phases[progress.phase :], progress.phase):
-            log.set_tokens_per_step(phase.tokens_per_step)
+            log.tokens_per_step = phase.tokens_per_step
             # new functions, because those traced for another phase would be retraced with unknown shapes
             model.make_train_function(force=True)
             model.make_test_function(force=True)
@@ -124,16 +128,6 @@ def fit_phases(
             _fit(model, phase, held_out, progress.done, first_epoch, all_callbacks)
     log.finish()
     return log
-
-
-def _load_backup(backup: BackupOptions, progress: TrainingProgress, scorer: EpochScores | None) -> TrainingState | None:
-    """Load the backup to resume from, if any, and restore the phase and the epoch scores."""
-    state = backup.folder.newest() if backup.resume and backup.folder is not None else None
-    if state is not None:
-        progress.select_phase(state, backup)
-        if scorer is not None:
-            scorer.restore(state.metadata["scores"], state.best_weights)
-    return state
 
 
 def _fit(

@@ -118,7 +118,10 @@ def run_pretraining(
         data["the model to start from"] = digest_weights(model.encoder)
     log = fit_phases(
         model,
-        list(_make_phases(run, plans, folders, manifests, tokenizer, strategy)),
+        [
+            _make_phase(run, plan, folders[plan.records], manifests[plan.records], tokenizer, strategy, clock)
+            for plan, clock in zip(plans, _make_clocks(run, plans), strict=True)
+        ],
         settings=run.to_dict(),
         data=data,
         strategy=strategy,
@@ -141,26 +144,6 @@ def compile_for_pretraining(model: keras.Model, run: Pretraining, optimizer: ker
     )
 
 
-def _make_phases(
-    run: Pretraining,
-    plans: Sequence[PhasePlan],
-    folders: Sequence[str | os.PathLike],
-    manifests: Sequence[Mapping],
-    tokenizer: BertTokenizer,
-    strategy: tf.distribute.Strategy,
-) -> Iterator[Phase]:
-    for plan, clock in zip(plans, _make_clocks(run, plans), strict=True):
-        batches = _PhaseBatches(run, plan, folders[plan.records], manifests[plan.records], tokenizer, strategy)
-        yield Phase(
-            train=batches.make_training_batches,
-            held_out=batches.make_held_out_batches,
-            tokens_per_step=plan.batch_size * batches.tokens_per_sequence,
-            num_steps=plan.num_steps,
-            clock=clock,
-            evaluate_every=run.evaluation.every_steps,
-        )
-
-
 def build_model(run: Pretraining, vocabulary_size: int) -> keras.Model:
     """Build the model of a run, or load the one that it starts from.
 
@@ -175,15 +158,6 @@ def build_model(run: Pretraining, vocabulary_size: int) -> keras.Model:
         encoder = BertEncoder(config, pooler=objective.reads_pairs, name="encoder")
         arguments = {"generator_config": run.model.generator_config(config)} if objective.has_generator else {}
         return run.model.head.load("model")(encoder, **arguments)
-
-
-def set_output_bias(model: keras.Model, folder: str | os.PathLike, tokenizer: BertTokenizer) -> None:
-    """Set the bias of the masked-LM head to the logarithm of each token's frequency in the training records."""
-    counts = count_tokens(folder, tokenizer.vocabulary_size).astype("float64")
-    counts[list(tokenizer.special_ids)] = 0  # never masked
-    counts += 0.5  # a token that does not occur is unlikely, not impossible
-    generator = getattr(model, "generator", model)  # ELECTRA's has the masked-LM head
-    generator.mlm_head.bias.assign(np.log(counts / counts.sum()).astype("float32"))
 
 
 def _load_start_model(run: Pretraining, checkpoint: Checkpoint, vocabulary_size: int) -> keras.Model:
@@ -202,61 +176,67 @@ def _load_start_model(run: Pretraining, checkpoint: Checkpoint, vocabulary_size:
     return load_with_head(run.model.head.load("model"), checkpoint, **head)
 
 
-@dataclasses.dataclass(frozen=True)
-class _PhaseBatches:
-    """Create the batches of one phase."""
+def set_output_bias(model: keras.Model, folder: str | os.PathLike, tokenizer: BertTokenizer) -> None:
+    """Set the bias of the masked-LM head to the logarithm of each token's frequency in the training records."""
+    counts = count_tokens(folder, tokenizer.vocabulary_size).astype("float64")
+    counts[list(tokenizer.special_ids)] = 0  # never masked
+    counts += 0.5  # a token that does not occur is unlikely, not impossible
+    generator = getattr(model, "generator", model)  # ELECTRA's has the masked-LM head
+    generator.mlm_head.bias.assign(np.log(counts / counts.sum()).astype("float32"))
 
-    run: Pretraining
-    plan: PhasePlan
-    folder: str | os.PathLike
-    manifest: Mapping
-    tokenizer: BertTokenizer
-    strategy: tf.distribute.Strategy
 
-    @property
-    def tokens_per_sequence(self) -> float:
-        """Average number of real tokens per training sequence."""
-        counts = self.manifest["splits"]["train"]
-        return counts["num_tokens"] / counts["num_records"]
+def _make_phase(
+    run: Pretraining,
+    plan: PhasePlan,
+    folder: str | os.PathLike,
+    manifest: Mapping,
+    tokenizer: BertTokenizer,
+    strategy: tf.distribute.Strategy,
+    clock: TimedLearningRate | None,
+) -> Phase:
+    settings, splits = run.batches, manifest["splits"]
 
-    def make_training_batches(self, first_batch: int) -> object:
-        """Create endless training batches from the batch with index `first_batch`."""
-        masking = self.run.batches.masking
-        return self._make(self.plan.batch_size, split="train", epochs=None, first_batch=first_batch, masking=masking)
-
-    def make_held_out_batches(self) -> tuple[object, int] | None:
-        """Create the same batches for every evaluation, or None if there are fewer sequences than micro-batches."""
-        num_micro_batches = self.run.batches.accumulation_steps * self.strategy.num_replicas_in_sync
-        # a multiple of them, because a batch is divided evenly among them
-        num_records = self.manifest["splits"]["held_out"]["num_records"] // num_micro_batches * num_micro_batches
-        if not num_records:
-            return None
-        size = min(self.plan.batch_size, num_records)
-        batches = self._make(size, split="held_out", epochs=None, **FIXED_MASKS)
-        return batches, min(self.run.evaluation.num_batches, num_records // size)
-
-    def _make(self, batch_size: int, **arguments: object) -> object:
-        settings = self.run.batches
-
+    def make_batches(batch_size: int, **arguments: object) -> object:
         def make_share(share: BatchShare) -> tf.data.Dataset:
             batches = make_pretraining_batches(
-                self.folder,
-                self.tokenizer,
+                folder,
+                tokenizer,
                 batch_size=batch_size,
-                seed=self.run.seed,
+                epochs=None,
+                seed=run.seed,
                 mask_unit=settings.mask_unit,
                 mask_rate=settings.mask_rate,
                 replace_rates=settings.replace_rates,
-                max_predictions=self.plan.max_predictions,
-                max_sequence_length=self.plan.max_sequence_length,
+                max_predictions=plan.max_predictions,
+                max_sequence_length=plan.max_sequence_length,
                 share=share,
                 check_shards=False,  # `run_pretraining` has checked them
                 **arguments,
             )
-            reads_pairs = self.run.model.head.objective.reads_pairs
-            return batches if reads_pairs else batches.map(drop_sentence_objective)
+            return batches if run.model.head.objective.reads_pairs else batches.map(drop_sentence_objective)
 
-        return distribute_batches(self.strategy, make_share)
+        return distribute_batches(strategy, make_share)
+
+    def make_held_out_batches() -> tuple[object, int] | None:
+        """Create the same batches for every evaluation, or None if there are fewer sequences than micro-batches."""
+        num_micro_batches = settings.accumulation_steps * strategy.num_replicas_in_sync
+        # a multiple of them, because a batch is divided evenly among them
+        num_records = splits["held_out"]["num_records"] // num_micro_batches * num_micro_batches
+        if not num_records:
+            return None
+        size = min(plan.batch_size, num_records)
+        return make_batches(size, split="held_out", **FIXED_MASKS), min(run.evaluation.num_batches, num_records // size)
+
+    return Phase(
+        train=lambda first_batch: make_batches(
+            plan.batch_size, split="train", first_batch=first_batch, masking=settings.masking
+        ),
+        held_out=make_held_out_batches,
+        tokens_per_step=plan.batch_size * (splits["train"]["num_tokens"] / splits["train"]["num_records"]),
+        num_steps=plan.num_steps,
+        clock=clock,
+        evaluate_every=run.evaluation.every_steps,
+    )
 
 
 def _make_clocks(run: Pretraining, plans: Sequence[PhasePlan]) -> Iterator[TimedLearningRate | None]:

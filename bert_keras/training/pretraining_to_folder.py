@@ -96,13 +96,18 @@ def pretrain(
 
     def train(backup: BackupOptions) -> Pretrained:
         shown = {"tensorboard": tensorboard, "verbose": verbose, "is_chief": is_chief(strategy)}
-        with track_training(callbacks, listeners, **shown, **_get_length(run, manifests)) as tracked:
-            if tracked.tensorboard is not None:
-                tracked.tensorboard.write_settings(run.to_dict())
-            options = {"callbacks": tracked.callbacks, "listeners": tracked.listeners}
+        plans = run.plan([manifest["splits"]["train"]["num_records"] for manifest in manifests])
+        if plans[0].seconds is None:
+            shown["num_steps"] = sum(plan.num_steps for plan in plans)
+        else:
+            shown["num_seconds"] = sum(plan.seconds for plan in plans)
+        with track_training(callbacks, listeners, **shown) as (all_callbacks, all_listeners, log):
+            if log is not None:
+                log.write_settings(run.to_dict())
+            options = {"callbacks": all_callbacks, "listeners": all_listeners}
             trained = run_pretraining(run, folders, **options, strategy=strategy, backup=backup)
-            if tracked.tensorboard is not None:
-                _write_result(tracked.tensorboard, trained, folders[0], manifests[0])
+            if log is not None:
+                _write_result(log, trained, folders[0], manifests[0])
         return trained
 
     def write(trained: Pretrained, folder: str | os.PathLike) -> None:
@@ -113,16 +118,8 @@ def pretrain(
         inputs = [path for path in (*folders, config, run.model.start_from) if path is not None]
         check_writable_folder(out, "pretrain", overwrite=overwrite, inputs=inputs)
         check_no_backup(out, resume=resume, overwrite=overwrite, spell=spell)
-    backup = BackupOptions(None, backup_every, resume, allow_changes, spell)
+    backup = BackupOptions(every_steps=backup_every, resume=resume, allow_changes=allow_changes, spell=spell)
     return train_to_folder(out, train, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
-
-
-def _get_length(run: Pretraining, manifests: Sequence[Mapping]) -> dict[str, float | None]:
-    """Return the steps or seconds of a run, as arguments of `track_training`."""
-    plans = run.plan([manifest["splits"]["train"]["num_records"] for manifest in manifests])
-    if plans[0].seconds is not None:
-        return {"num_seconds": sum(plan.seconds for plan in plans)}
-    return {"num_steps": sum(plan.num_steps for plan in plans)}
 
 
 def _write_result(log: TensorBoardLog, trained: Pretrained, records: str | os.PathLike, manifest: Mapping) -> None:

@@ -238,7 +238,13 @@ def _compute_steps(
         steps = [end - begin for begin, end in itertools.pairwise([0, *ends])]
         source = f"budget.steps {budget.steps}"
     else:
-        counts = _select_counts(phases, budget, num_records)
+        needed = 1 + max(phase.records for phase in phases)
+        if len(num_records) < needed:
+            raise InputError(
+                f"budget.epochs is {budget.epochs:g}, and num_records has {len(num_records)} items; expected {needed}, "
+                "one for each records folder: add them, or set the budget in steps or hours"
+            )
+        counts = [num_records[phase.records] for phase in phases]
         steps = [
             int(budget.epochs * phase.share * count / size)
             for phase, size, count in zip(phases, batch_sizes, counts, strict=True)
@@ -250,14 +256,3 @@ def _compute_steps(
             "raise the budget or lower batches.batch_size"
         )
     return steps
-
-
-def _select_counts(phases: Sequence[PhaseSettings], budget: BudgetSettings, num_records: Sequence[int]) -> list[int]:
-    """Return the number of training records of each phase."""
-    needed = 1 + max(phase.records for phase in phases)
-    if len(num_records) < needed:
-        raise InputError(
-            f"budget.epochs is {budget.epochs:g}, and num_records has {len(num_records)} items; expected {needed}, one "
-            "for each records folder: add them, or set the budget in steps or hours"
-        )
-    return [num_records[phase.records] for phase in phases]

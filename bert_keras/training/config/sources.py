@@ -11,7 +11,7 @@ from bert_keras.config import RENAMED_TASK_SETTINGS
 from bert_keras.errors import InputError
 from bert_keras.files import parse_toml, read_toml
 from bert_keras.heads.known_heads import PRETRAINED_HEADS
-from bert_keras.training.config.settings import find_faults, join_faults
+from bert_keras.training.config.settings import find_faults, join_faults, list_fields
 from bert_keras.training.config.tables import RECIPES, SIZE_FIELDS, START_OPTIMIZER, PhaseSettings, RunSettings
 
 _TABLES = {field.name: field.type for field in dataclasses.fields(RunSettings) if dataclasses.is_dataclass(field.type)}
@@ -38,8 +38,10 @@ def get_recipe_path(name: str) -> pathlib.Path:
 def known_keys() -> list[str]:
     """Return every dotted key that the TOML file of a run may contain."""
     tables = {**_TABLES, "phases": PhaseSettings}
-    nested = [f"{name}.{field.name}" for name, table in tables.items() for field in dataclasses.fields(table)]
-    return [field.name for field in dataclasses.fields(RunSettings)] + nested
+    return [
+        *list_fields(RunSettings),
+        *(f"{name}.{key}" for name, table in tables.items() for key in list_fields(table)),
+    ]
 
 
 def parse_assignments(assignments: Sequence[str]) -> dict[str, object]:

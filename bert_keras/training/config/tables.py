@@ -26,6 +26,7 @@ from bert_keras.training.config.settings import (
     Rate,
     Seed,
     Text,
+    list_fields,
     settings,
     to_plain_values,
 )
@@ -43,15 +44,6 @@ SIZE_FIELDS = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim", "emb
 
 OUTPUT_BIASES = ("zeros", "token_frequency")
 
-_NOT_IN_CONFIG = (
-    "objective",
-    "preset",
-    "generator_size",
-    "dtype_policy",
-    "start_from",
-    "output_bias",
-    "pretraining_dropout",
-)
 DEFAULT_PRESET, DEFAULT_GENERATOR_SIZE = "tiny", 0.25
 # Continued pretraining needs a lower learning rate, or it overwrites what the checkpoint has learned. 5e-5 is the
 # default of transformers' `run_mlm.py`; Google's README of BERT recommends 2e-5. Warm-up: Gururangan et al. 2020.
@@ -114,7 +106,7 @@ class ModelSettings:
         Raises:
             InputError: the sizes do not fit together.
         """
-        overrides = {name: value for name, value in to_plain_values(self).items() if name not in _NOT_IN_CONFIG}
+        overrides = {name: value for name, value in to_plain_values(self).items() if name in MODEL_FIELDS}
         sizes = {"vocabulary_size": vocabulary_size, "max_sequence_length": max_sequence_length}
         return BertConfig.from_preset(self.preset or DEFAULT_PRESET, **sizes, **overrides)
 
@@ -132,7 +124,7 @@ class ModelSettings:
 
 
 # the settings that `start_from` determines
-MODEL_FIELDS = tuple(field.name for field in dataclasses.fields(ModelSettings) if field.name not in _NOT_IN_CONFIG)
+MODEL_FIELDS = tuple(name for name in list_fields(ModelSettings) if name in list_fields(BertConfig))
 
 
 @settings

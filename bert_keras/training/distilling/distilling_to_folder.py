@@ -13,7 +13,6 @@ from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.config import PRESETS
 from bert_keras.errors import InputError
 from bert_keras.extras import check_tensorflow_backend
-from bert_keras.files import format_json
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
 from bert_keras.publishing import check_writable_folder
 from bert_keras.tasks.examples.distillation_data import (
@@ -28,18 +27,11 @@ from bert_keras.tasks.examples.option_checks import DEV_SHARE, check_options_of_
 from bert_keras.training.backups import BackupOptions, check_no_backup, train_to_folder
 from bert_keras.training.config.finetuning_settings import Distillation
 from bert_keras.training.config.settings import list_fields
-from bert_keras.training.config.settings_files import DISTILLATION_FILE, DISTILLATION_KEYS, resolve_settings, to_toml
+from bert_keras.training.config.settings_files import DISTILLATION_FILE, DISTILLATION_KEYS
 from bert_keras.training.config.sources import upgrade_settings
 from bert_keras.training.distilling.student_start import make_student_checkpoint, start_student
 from bert_keras.training.distilling.teacher_training import TeacherTraining, score_teacher
-from bert_keras.training.finetuned_folder import (
-    collect_metrics,
-    draw_confusion_matrix,
-    list_card_facts,
-    list_facts,
-    list_scores,
-    write_trained,
-)
+from bert_keras.training.finetuned_folder import collect_metrics, list_card_facts, write_trained
 from bert_keras.training.finetuning import FineTuned
 from bert_keras.training.finetuning_to_folder import FineTuningRun, split_settings
 from bert_keras.training.strategies import is_chief
@@ -183,7 +175,7 @@ def distill(
     def write(distilled: Distilled, folder: str | os.PathLike) -> None:
         save_distilled(distilled, folder, teacher=teacher, card_facts=card_facts, overwrite=overwrite)
 
-    backup = BackupOptions(None, backup_every, resume, allow_changes, spell)
+    backup = BackupOptions(every_steps=backup_every, resume=resume, allow_changes=allow_changes, spell=spell)
     return train_to_folder(out, train_all, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
 
 
@@ -206,17 +198,26 @@ def save_distilled(
     """
     if card_facts is None:
         card_facts = {"teacher": str(teacher), **list_card_facts(distilled.settings, distilled.data)}
-    facts = {**card_facts, "student": distilled.student}
-    settings = resolve_settings(distilled.data.reading, distilled.data.task, distilled.settings, DISTILLATION_KEYS)
-    notes = {
-        DISTILLATION_FILE: to_toml(settings),
-        "metrics.json": format_json(collect_distillation_metrics(distilled), indent=2) + "\n",
-        "training_log.jsonl": distilled.log,
-        **draw_confusion_matrix(distilled),
-    }
-    history = _write_history(distilled, facts)
-    how = {"written_by": "distill", "is_measured": distilled.data.is_dev_labelled}
-    write_trained(distilled, folder, teacher, facts, notes, history, overwrite, **how)
+    name, [(_, theirs, their_score), (_, ours, score)] = distilled.task.main_score, distilled.compare()
+    remarks = [
+        f"The teacher has {theirs:,} parameters and {name} {their_score:.4g}; this model {ours:,} and {score:.4g}."
+    ]
+    if not distilled.data.is_dev_labelled:
+        remarks.append("The held-out examples have no labels: these scores compare with the answers of the teacher.")
+    write_trained(
+        distilled,
+        folder,
+        start=teacher,
+        facts={**card_facts, "student": distilled.student},
+        title="How it was distilled",
+        settings_file=DISTILLATION_FILE,
+        keys=DISTILLATION_KEYS,
+        metrics=collect_distillation_metrics(distilled),
+        remarks=remarks,
+        is_measured=distilled.data.is_dev_labelled,
+        overwrite=overwrite,
+        written_by="distill",
+    )
 
 
 def collect_distillation_metrics(distilled: Distilled) -> dict[str, object]:
@@ -224,15 +225,3 @@ def collect_distillation_metrics(distilled: Distilled) -> dict[str, object]:
     teacher = {"scores": dict(distilled.teacher_scores), "parameters": distilled.teacher_size}
     sizes = {"parameters": distilled.model.count_params(), "teacher": teacher, "ratio": distilled.ratio}
     return {**collect_metrics(distilled), **sizes}
-
-
-def _write_history(distilled: Distilled, facts: Mapping[str, object]) -> str:
-    """Write the sections of the model card about the training."""
-    name, [(_, theirs, their_score), (_, ours, score)] = distilled.task.main_score, distilled.compare()
-    lines = ["## How it was distilled", "", *list_facts(facts), "", *list_scores(distilled), ""]
-    lines += [
-        f"The teacher has {theirs:,} parameters and {name} {their_score:.4g}; this model {ours:,} and {score:.4g}."
-    ]
-    if not distilled.data.is_dev_labelled:
-        lines += ["", "The held-out examples have no labels: these scores compare with the answers of the teacher."]
-    return "\n".join(lines)

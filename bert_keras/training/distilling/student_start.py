@@ -49,7 +49,12 @@ def _start(teacher: Checkpoint, settings: Distillation) -> tuple[Checkpoint, str
         names = ", ".join(str(layer + 1) for layer in layers)
         return cut_layers(teacher, layers), f"layers {names} of the teacher's {teacher.config.num_layers}"
     if settings.student not in PRESETS:
-        student = _read_folder(settings.student)
+        if not exists(settings.student):
+            raise InputError(
+                f"student is {settings.student}, which does not exist; expected one of {', '.join(PRESETS)}, or a "
+                "checkpoint folder: correct the name"
+            )
+        student = read_checkpoint(settings.student)
         _check_same_vocabulary(student, teacher)
         return student, str(student)
     config = _resize_config(teacher.config, settings)
@@ -65,15 +70,6 @@ def _resize_config(config: BertConfig, settings: Distillation) -> BertConfig:
         sizes["intermediate_dim"] = sizes["intermediate_dim"] // sizes["hidden_dim"] * given["hidden_dim"]
     sizes |= given
     return dataclasses.replace(config, embedding_dim=sizes["hidden_dim"], **sizes)
-
-
-def _read_folder(folder: str) -> Checkpoint:
-    if not exists(folder):
-        raise InputError(
-            f"student is {folder}, which does not exist; expected one of {', '.join(PRESETS)}, or a checkpoint folder: "
-            "correct the name"
-        )
-    return read_checkpoint(folder)
 
 
 def _check_same_vocabulary(student: Checkpoint, teacher: Checkpoint) -> None:

@@ -1,7 +1,6 @@
 """What `bk.pretrain` and `bk.finetune` add to a training while it runs: a progress bar, and a log for TensorBoard."""
 
 import contextlib
-import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,21 +17,6 @@ from bert_keras.training.tracking.tensorboard_log import TensorBoardLog
 Listener = Callable[[dict], None]
 
 
-@dataclasses.dataclass(frozen=True)
-class Tracked:
-    """The callbacks and listeners of a training, with those of the progress bar and of TensorBoard.
-
-    Attributes:
-        callbacks: for `model.fit`.
-        listeners: for the training log.
-        tensorboard: the log for TensorBoard; None = no folder was given, or this worker is not the chief.
-    """
-
-    callbacks: Sequence[keras.callbacks.Callback]
-    listeners: Sequence[Listener]
-    tensorboard: TensorBoardLog | None
-
-
 @contextlib.contextmanager
 def track_training(
     callbacks: Sequence[keras.callbacks.Callback],
@@ -43,7 +27,7 @@ def track_training(
     is_chief: bool,
     num_steps: int | None = None,
     num_seconds: float | None = None,
-) -> Iterator[Tracked]:
+) -> Iterator[tuple[list[keras.callbacks.Callback], list[Listener], TensorBoardLog | None]]:
     """Show a progress bar and write for TensorBoard inside the block.
 
     Args:
@@ -52,6 +36,10 @@ def track_training(
         verbose: True = show the progress; False = do not; "auto" = only as a moving bar, in notebooks and terminals.
         is_chief: whether this process is the chief; other workers show and write nothing.
         num_steps, num_seconds: see `FitProgress`.
+
+    Yields:
+        The callbacks for `model.fit` and the listeners of the training log, with the progress bar and the log for
+        TensorBoard; and this log, or None without a folder and for workers that are not the chief.
 
     Raises:
         InputError: `verbose` has another value.
@@ -63,7 +51,7 @@ def track_training(
         if tensorboard is not None and is_chief:
             log = stack.enter_context(contextlib.closing(TensorBoardLog(tensorboard)))
         logs = [] if log is None else [log]
-        yield Tracked([*bars, *callbacks, *logs], [*listeners, *logs], log)
+        yield [*bars, *callbacks, *logs], [*listeners, *logs], log
 
 
 def check_verbose(verbose: bool | str) -> None:
@@ -141,8 +129,12 @@ class FitProgress(ScoreListener):
         """Update the bar."""
         logs = logs or {}
         step = self.count(batch)
-        metrics = self._measure_throughput(logs) | _select_metrics(logs)
-        note = "  ".join(_format_metric(name, value) for name, value in metrics.items())
+        throughput = self._measure_throughput(logs)
+        names = [name for name in logs if name == "loss" or name.endswith("accuracy")]
+        metrics = {shorten_metric_name(name): float(logs[name]) for name in names}
+        parts = [f"{value:,.0f} {name}" for name, value in throughput.items()]
+        note = "  ".join([*parts, *(f"{name} {value:.3f}" for name, value in metrics.items())])
+        metrics = throughput | metrics
         if self._num_seconds is None:
             self._bar.update(step, self._total_steps, note, metrics)
         else:
@@ -159,12 +151,3 @@ class FitProgress(ScoreListener):
             return {}
         first_time, first_tokens = self._first_tokens
         return {"tokens/s": (logs["tokens"] - first_tokens) / (now - first_time)}
-
-
-def _select_metrics(logs: dict) -> dict[str, float]:
-    names = [name for name in logs if name == "loss" or name.endswith("accuracy")]
-    return {shorten_metric_name(name): float(logs[name]) for name in names}
-
-
-def _format_metric(name: str, value: float) -> str:
-    return f"{value:,.0f} {name}" if name == "tokens/s" else f"{name} {value:.3f}"
