@@ -1,7 +1,6 @@
 """What `bk.finetune` writes next to the weights in its output folder: settings, scores, log, picture and model card."""
 
 import os
-import types
 from collections.abc import Mapping, Sequence
 
 from bert_keras.checkpoints import save
@@ -28,15 +27,7 @@ def save_finetuned(
     card_facts: Mapping[str, object] | None,
     overwrite: bool,
 ) -> None:
-    """Write a fine-tuned model as a checkpoint folder.
-
-    Args:
-        tuned: the model and how it was trained.
-        folder: the folder.
-        start: the checkpoint that was fine-tuned.
-        card_facts: see `finetune`.
-        overwrite: replace `folder` if `finetune` wrote it.
-    """
+    """Write a fine-tuned model, which was made from the checkpoint `start`, as a checkpoint folder; see `finetune`."""
     facts = list_card_facts(tuned.settings, tuned.data) if card_facts is None else dict(card_facts)
     notes: dict[str, str | bytes] = {}
     if tuned.trials:
@@ -70,7 +61,7 @@ def write_trained(
     settings_file: str,
     keys: Sequence[str],
     metrics: Mapping[str, object],
-    notes: Mapping[str, str | bytes] = types.MappingProxyType({}),
+    notes: Mapping[str, str | bytes] | None = None,
     remarks: Sequence[str] = (),
     is_measured: bool = True,
     overwrite: bool,
@@ -98,7 +89,7 @@ def write_trained(
         "metrics.json": format_json(metrics, indent=2) + "\n",
         "training_log.jsonl": tuned.log,
         **_draw_confusion_matrix(tuned),
-        **notes,
+        **(notes or {}),
     }
     history = [f"## {title}", "", *(f"- {name}: {value}" for name, value in facts.items() if name != "labels"), ""]
     history += [f"## Scores on the held-out examples ({describe_epoch(tuned)})", ""]

@@ -38,10 +38,8 @@ DTYPE_POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 MASK_UNITS = ("token", "whole_word", "span")
 STRATEGIES = ("one-device", "mirrored", "multi-worker", "tpu")  # an option of the commands, not a setting of a run
 OPTIMIZERS = ("adamw", "lamb", "muon")
-# the names in schedules.SCHEDULES, which imports Keras; a test compares them
 SCHEDULES = ("linear", "cosine", "polynomial", "constant", "inverse_sqrt", "one_cycle")
 SIZE_FIELDS = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim", "embedding_dim")
-
 OUTPUT_BIASES = ("zeros", "token_frequency")
 
 DEFAULT_PRESET, DEFAULT_GENERATOR_SIZE = "tiny", 0.25
@@ -209,7 +207,7 @@ class OptimizerSettings:
     Args:
         name: "adamw", "lamb" or "muon".
         learning_rate: the peak. Default with `start_from`: 5e-5.
-        schedule: one of `schedules.SCHEDULES`.
+        schedule: one of `SCHEDULES`, see `optimizers/schedules.py`.
         warmup_ratio: fraction of the steps, or of the time, with a rising learning rate. Default with `start_from`:
             0.06.
         power: exponent of the "polynomial" schedule.

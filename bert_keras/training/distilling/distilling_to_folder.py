@@ -29,8 +29,8 @@ from bert_keras.training.config.finetuning_settings import Distillation
 from bert_keras.training.config.settings import list_fields
 from bert_keras.training.config.settings_files import DISTILLATION_FILE, DISTILLATION_KEYS
 from bert_keras.training.config.sources import upgrade_settings
-from bert_keras.training.distilling.student_start import make_student_checkpoint, start_student
-from bert_keras.training.distilling.teacher_training import TeacherTraining, score_teacher
+from bert_keras.training.distilling.student_start import start_student
+from bert_keras.training.distilling.teacher_training import TeacherTraining, make_student_checkpoint, score_teacher
 from bert_keras.training.finetuned_folder import collect_metrics, list_card_facts, write_trained
 from bert_keras.training.finetuning import FineTuned
 from bert_keras.training.finetuning_to_folder import FineTuningRun, split_settings
@@ -187,15 +187,7 @@ def save_distilled(
     card_facts: Mapping[str, object] | None,
     overwrite: bool,
 ) -> None:
-    """Write a student as a checkpoint folder.
-
-    Args:
-        distilled: the student and how it was trained.
-        folder: the folder.
-        teacher: the checkpoint of the teacher.
-        card_facts: see `distill`.
-        overwrite: replace `folder` if `distill` wrote it.
-    """
+    """Write a student as a checkpoint folder; see `distill`."""
     if card_facts is None:
         card_facts = {"teacher": str(teacher), **list_card_facts(distilled.settings, distilled.data)}
     name, [(_, theirs, their_score), (_, ours, score)] = distilled.task.main_score, distilled.compare()

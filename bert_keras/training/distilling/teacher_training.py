@@ -1,4 +1,4 @@
-"""`TeacherTraining`: a fine-tuning of a student on the outputs of its teacher, which `score_teacher` scores before."""
+"""`TeacherTraining`: fine-tune a student on the outputs of its teacher; the checkpoint and the scores that it needs."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -17,9 +17,11 @@ from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import LabelledSequences, Task, encode_labels
 from bert_keras.tasks.engines.keras_engine import KerasEngine
 from bert_keras.tasks.examples.distillation_data import DistillationData
+from bert_keras.tasks.kept_tokens import choose_tokens, trim_checkpoint
 from bert_keras.tasks.sequence_runner import SequenceRunner
 from bert_keras.tasks.text_classification import compute_balanced_weights
 from bert_keras.training.config.finetuning_settings import Distillation
+from bert_keras.training.distilling.student_start import start_student
 from bert_keras.training.finetuning import digest_examples
 from bert_keras.training.methods import LabelTraining
 from bert_keras.training.resuming import digest_weights
@@ -103,15 +105,28 @@ class TeacherTraining(LabelTraining):
         return SequenceRunner(KerasEngine(self.teacher_model), is_token_level=False)(sequences)
 
 
+def make_student_checkpoint(
+    teacher: Checkpoint, task: Task, settings: Distillation, examples: Sequence
+) -> tuple[Checkpoint, str]:
+    """Return the checkpoint of a student, and a description; a trimmed vocabulary has the tokens of the examples.
+
+    Raises:
+        InputError: see `start_student`.
+    """
+    student, description = start_student(teacher, settings)
+    if settings.trim_vocabulary:
+        texts = (text for example in examples for text in task.list_texts(example))
+        kept = choose_tokens(load_tokenizer(student), task, texts, ["the training examples"])
+        student = trim_checkpoint(student, kept.vocabulary)
+        description += f"; {len(kept.vocabulary):,} of {teacher.config.vocabulary_size:,} tokens"
+    return student, description
+
+
 def score_teacher(data: DistillationData, teacher: Checkpoint) -> DistillationData:
     """Return the data of a distillation with the scores of the teacher.
 
     The teacher computes in float32. If the held-out pairs of an embedder have no labels, its cosines become their
     scores.
-
-    Args:
-        data: the data.
-        teacher: the checkpoint of the teacher.
 
     Raises:
         InputError: the teacher outputs NaN or infinity.

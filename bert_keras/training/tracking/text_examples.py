@@ -18,13 +18,7 @@ _NUM_SEQUENCES = 8  # of which masks are filled
 
 
 def format_answers(task: Task, examples: Sequence, answers: Sequence[Mapping]) -> str:
-    """Return a table of held-out examples with their labels and a model's answers, wrong ones first.
-
-    Args:
-        task: the task.
-        examples: its examples, with labels.
-        answers: the model's answers to them.
-    """
+    """Return a table of held-out examples with their labels and a model's answers, wrong ones first."""
     rows = [task.make_row(example, answer) for example, answer in zip(examples, answers, strict=True)]
     return _format_rows(["text", "label", "prediction", "probability"], rows)
 
