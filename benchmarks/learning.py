@@ -37,9 +37,9 @@ from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_ba
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.training import Pretraining, TimedLearningRate, make_optimizer
 from bert_keras.training.config.sources import infer_settings
-from bert_keras.training.freed_memory import keep_freed_memory
 from bert_keras.training.optimizers.schedules import compute_rate
 from bert_keras.training.pretraining import build_model, compile_for_pretraining, set_output_bias
+from bert_keras.training.strategies import keep_freed_memory
 
 CLOCKS = {"wall": time.monotonic, "cpu": lambda: time.process_time() / os.cpu_count()}
 SIDES = ("ours", "keras-hub", "transformers")
@@ -193,7 +193,7 @@ def train_keras_hub(arguments: argparse.Namespace, curve: Curve) -> None:
 
 def resolve(arguments: argparse.Namespace, settings: dict) -> Pretraining:
     """Return the settings of the run, as `bert-keras pretrain` resolves them."""
-    from bert_keras.training.config.recipes import parse_assignments
+    from bert_keras.training.config.sources import parse_assignments
 
     overrides = {
         **settings,

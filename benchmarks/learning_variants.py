@@ -38,8 +38,8 @@ from bert_keras.modeling import encoder as encoder_module
 from bert_keras.modeling.initializers import make_initializer
 from bert_keras.modeling.layers import BertEmbeddings, ConfiguredLayer, compute_sinusoidal_positions, gelu
 from bert_keras.training import TimedLearningRate, make_optimizer
-from bert_keras.training.freed_memory import keep_freed_memory
 from bert_keras.training.pretraining import compile_for_pretraining, set_output_bias
+from bert_keras.training.strategies import keep_freed_memory
 
 ARCHITECTURES = {name: {name} for name in ("pre_norm", "no_biases", "geglu", "rope")}
 ARCHITECTURES["modern"] = set(ARCHITECTURES)

@@ -76,8 +76,8 @@ def measure(preset: str, head: str, batch_size: int, length: int, policy: str, c
     from bert_keras.cli.console import get_peak_memory
     from bert_keras.config import BertConfig
     from bert_keras.modeling import BertEncoder
-    from bert_keras.training.freed_memory import keep_freed_memory
-    from bert_keras.training.optimizers.adamw_and_lamb import BertAdamW
+    from bert_keras.training.optimizers.update_rules import BertAdamW
+    from bert_keras.training.strategies import keep_freed_memory
 
     keep_freed_memory()
     keras.config.set_dtype_policy(policy)

@@ -114,8 +114,8 @@ def our_step(size: str, side: str):
     """Return a function that runs a step of `BertPretrainer`."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import bert_keras as bk
-    from bert_keras.training.freed_memory import keep_freed_memory
     from bert_keras.training.optimizers.named_optimizers import adamw
+    from bert_keras.training.strategies import keep_freed_memory
 
     keep_freed_memory()
     model = bk.BertPretrainer(bk.BertEncoder(bk.BertConfig.from_preset(size)))

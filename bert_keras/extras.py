@@ -1,12 +1,21 @@
-"""Check for optional packages before work starts, without importing them; run our modules with the same packages."""
+"""The environment, checked before work starts: optional packages, the Keras backend, `TF_CONFIG`, the processor.
 
+Nothing heavy is imported.
+"""
+
+import dataclasses
 import importlib.util
 import json
 import os
+import pathlib
+import platform
+import subprocess
 import sys
 from collections.abc import Mapping
 
+from bert_keras.checks import check_value, quote, read_field
 from bert_keras.errors import InputError, MissingExtraError
+from bert_keras.files import parse_json
 
 BACKENDS = ("tensorflow", "jax")  # the Keras backends that the models are tested on
 # packages that write and check an artifact, by the extra that installs them
@@ -17,6 +26,17 @@ _RUN_MODULE = (
     "import json, runpy, sys; path, name = sys.argv[1:3]; del sys.argv[1:3]; sys.path[:] = json.loads(path); "
     "runpy.run_module(name, run_name='__main__', alter_sys=True)"
 )
+
+
+_CPUINFO = pathlib.Path("/proc/cpuinfo")
+_FEATURES = {  # name: flags of Linux, any of which means the feature
+    "AVX2": ("avx2",),
+    "AVX-512": ("avx512f",),
+    "VNNI": ("avx512_vnni", "avx_vnni"),
+    "BF16": ("avx512_bf16",),
+    "AMX": ("amx_int8", "amx_bf16", "amx_tile"),
+    "NEON": ("neon", "asimd"),
+}
 
 
 def make_python_command(module: str) -> list[str]:
@@ -65,6 +85,21 @@ def check_can_run(kind: str) -> None:
             check_installed(f"checking a {kind} file", package, kind)
 
 
+def check_backend(variables: Mapping[str, str] = os.environ) -> None:
+    """Raise `InputError` if `KERAS_BACKEND` names a backend that is not supported or not installed.
+
+    Args:
+        variables: the environment variables.
+    """
+    backend = variables.get("KERAS_BACKEND") or "tensorflow"
+    if backend not in BACKENDS:
+        raise InputError(
+            f"KERAS_BACKEND is {backend!r}; expected {' or '.join(BACKENDS)}: set it to one of them, or unset it"
+        )
+    if backend == "jax":
+        check_installed("KERAS_BACKEND=jax", "jax", "jax")
+
+
 def check_tensorflow_backend(feature: str) -> None:
     """Raise `InputError` if the Keras backend is not TensorFlow.
 
@@ -79,16 +114,59 @@ def check_tensorflow_backend(feature: str) -> None:
         raise InputError(f"{feature} needs the TensorFlow backend, and {found}")
 
 
-def check_backend(variables: Mapping[str, str] = os.environ) -> None:
-    """Raise `InputError` if `KERAS_BACKEND` names a backend that is not supported or not installed.
+def check_tf_config() -> None:
+    """Raise `InputError` unless the environment variable `TF_CONFIG` lists the workers and the index of this one."""
+    source, value = "TF_CONFIG", os.environ.get("TF_CONFIG")
+    expected = (
+        'expected {"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}, '
+        "with a different index on each machine: set it, or start several workers on this machine with --workers"
+    )
+    if value is None:
+        raise InputError(f"TF_CONFIG is not set; {expected}")
+    try:
+        config = parse_json(value, source)
+        task, cluster = (read_field(config, name, dict, source=source) for name in ("task", "cluster"))
+        addresses = read_field(cluster, read_field(task, "type", str, source=source), list[str], source=source)
+        index = int(task["index"])  # some cluster managers write it as a string
+        check_value(index, int, name="index", source=source, minimum=0, maximum=len(addresses) - 1)
+    except (ValueError, KeyError, TypeError, OverflowError):
+        raise InputError(f"TF_CONFIG is {quote(value)}; {expected}") from None
+
+
+@dataclasses.dataclass(frozen=True)
+class Processor:
+    """A processor.
+
+    Attributes:
+        model: its name.
+        features: those of AVX2, AVX-512, VNNI, BF16, AMX and NEON that it has.
+    """
+
+    model: str
+    features: tuple[str, ...]
+
+
+def read_processor(cpuinfo: pathlib.Path = _CPUINFO) -> Processor:
+    """Return the processor of this machine. Without `/proc/cpuinfo` its features are unknown, so empty.
 
     Args:
-        variables: the environment variables.
+        cpuinfo: the file in which Linux describes the processor.
     """
-    backend = variables.get("KERAS_BACKEND") or "tensorflow"
-    if backend not in BACKENDS:
-        raise InputError(
-            f"KERAS_BACKEND is {backend!r}; expected {' or '.join(BACKENDS)}: set it to one of them, or unset it"
-        )
-    if backend == "jax":
-        check_installed("KERAS_BACKEND=jax", "jax", "jax")
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        features = ("NEON",) if platform.machine() in ("arm64", "aarch64") else ()
+        return Processor(_read_mac_model() or platform.processor() or platform.machine(), features)
+    pairs = [line.partition(":") for line in lines]
+    values = {name.strip(): value.strip() for name, _, value in reversed(pairs)}  # of the first core
+    flags = set(values.get("flags", values.get("Features", "")).split())
+    features = tuple(name for name, names in _FEATURES.items() if flags.intersection(names))
+    return Processor(values.get("model name") or platform.machine(), features)
+
+
+def _read_mac_model() -> str | None:
+    try:
+        done = subprocess.run(["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None

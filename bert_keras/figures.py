@@ -2,11 +2,10 @@
 
 import base64
 import io
-import os
 import pathlib
 import warnings
 from collections.abc import Sequence
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from bert_keras.extras import check_installed
 
@@ -61,19 +60,14 @@ def save_figures(sections: Sequence[FigureSection], folder: pathlib.Path) -> lis
 
 def render_figure(figure: Any, ending: str) -> bytes:
     """Render a figure as "png" or "svg"; equal figures give equal bytes."""
-    file = io.BytesIO()
-    write_figure(figure, file, ending)
-    return file.getvalue()
-
-
-def write_figure(figure: Any, file: str | os.PathLike | IO[bytes], ending: str) -> None:
-    """Write a figure as "png" or "svg" to a path or an open file."""
     import matplotlib
 
+    file = io.BytesIO()
     metadata = {"Software": None} if ending == "png" else {"Date": None, "Creator": None}
     with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "bert_keras"}):
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # no font has the token's script
         figure.savefig(file, format=ending, dpi=_DOTS_PER_INCH, bbox_inches="tight", metadata=metadata)
+    return file.getvalue()
 
 
 def to_data_uri(content: bytes, ending: str) -> str:

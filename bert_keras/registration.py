@@ -10,8 +10,7 @@ import sys
 
 REGISTERING_MODULES = (
     "bert_keras.modeling",
-    "bert_keras.training.optimizers.adamw_and_lamb",
-    "bert_keras.training.optimizers.muon",
+    "bert_keras.training.optimizers.update_rules",
 )
 # These import Keras themselves; while one of them is being imported, the modules above cannot be imported yet.
 _NEEDED_WHOLE = (
@@ -43,32 +42,24 @@ class _KerasFinder:
     """
 
     def find_spec(self, name, path=None, target=None):
-        """Return the spec of Keras with a wrapped loader; None for any other module."""
+        """Return the spec of Keras, whose loader also imports our modules; None for any other module."""
         if name != "keras":
             return None
         others = (finder for finder in list(sys.meta_path) if not isinstance(finder, _KerasFinder))
         spec = next((spec for finder in others if (spec := finder.find_spec(name, path, target)) is not None), None)
         if spec is not None and spec.loader is not None:
-            spec.loader = _KerasLoader(spec.loader)
+            _register_after_loading(spec.loader)
         return spec
 
 
-class _KerasLoader:
-    """Loader that imports Keras with its own loader, then our modules."""
+def _register_after_loading(loader) -> None:
+    """Let the loader of Keras import our modules, too, and remove the finder; it has no other effect on the module."""
+    load = loader.exec_module
 
-    def __init__(self, loader):
-        self._loader = loader
-
-    def __getattr__(self, name):
-        return getattr(self._loader, name)
-
-    def create_module(self, spec):
-        """Create the module as Keras's own loader does."""
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module) -> None:
-        """Import Keras, remove the finder, and import our modules."""
-        module.__loader__ = module.__spec__.loader = self._loader  # hide this wrapper from the module
-        self._loader.exec_module(module)
+    def load_and_register(module) -> None:
+        del loader.exec_module
+        load(module)
         sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _KerasFinder)]
         _import_registering_modules()
+
+    loader.exec_module = load_and_register

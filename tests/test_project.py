@@ -19,16 +19,14 @@ ROOT_MODULES = {
     "checks": ("errors",),
     "compat": (),
     "config": ("errors", "checks"),
-    "embedding_settings": ("errors", "checks"),
+    "embedding_settings": ("errors", "checks", "files"),
     "errors": (),
-    "extras": ("errors",),
+    "extras": ("errors", "checks", "files"),
     "features": ("errors",),
     "figures": ("errors", "extras"),
     "files": ("errors", "checks"),
-    "module_list": ("errors", "checks", "files"),
     "publishing": ("errors", "checks", "files", "staging"),
     "plugins": ("errors",),
-    "processor": (),
     "registration": (),  # imports by name, after Keras is imported
     "staging": ("errors", "checks", "files"),
 }
@@ -44,7 +42,7 @@ PACKAGES = {
     "checkpoints": ("pipelines", "modeling", "hub", "architectures", "heads"),
     "tasks": ("metrics", "pipelines", "modeling", "checkpoints", "heads"),
     "serving": ("pipelines", "checkpoints", "tasks", "heads"),
-    "training": ("display", "distribution", "metrics", "tasks", "pipelines", "modeling", "checkpoints"),
+    "training": ("display", "distribution", "metrics", "tasks", "pipelines", "modeling", "checkpoints", "heads"),
     "export": ("pipelines", "modeling", "checkpoints", "metrics", "tasks", "serving", "hub", "heads"),
     "analysis": ("pipelines", "modeling", "checkpoints", "metrics", "tasks", "training", "architectures", "heads"),
     "doctor": (

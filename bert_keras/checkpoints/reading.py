@@ -13,9 +13,9 @@ from bert_keras.checkpoints.google_checkpoint import read_google, read_without_w
 from bert_keras.checkpoints.huggingface.huggingface_folder import read_folder
 from bert_keras.checkpoints.keras_files.preset_checks import check_preset, is_preset
 from bert_keras.checkpoints.vocabulary_file import open_tokenizer, read_preset_settings
+from bert_keras.embedding_settings import transformer_folder
 from bert_keras.errors import InputError
 from bert_keras.hub.names import is_hub_name
-from bert_keras.module_list import transformer_folder
 
 
 def read_checkpoint(folder: str | os.PathLike | Checkpoint, *, any_head: bool = False) -> Checkpoint:

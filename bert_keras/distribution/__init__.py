@@ -19,8 +19,7 @@ if keras.backend.backend() not in BACKENDS:
         "set the environment variable KERAS_BACKEND=tensorflow"
     )
 if keras.backend.backend() == "tensorflow":
-    from bert_keras.distribution.distributed_step import DistributedStep
-    from bert_keras.distribution.updates import compile_update, to_dense, update_copies
+    from bert_keras.distribution.distributed_step import DistributedStep, compile_update, to_dense, update_copies
 else:
 
     class DistributedStep:

@@ -1,4 +1,4 @@
-"""`DistributedStep`: `fit` and `evaluate` of a Keras model with micro-batches and replicas.
+"""`DistributedStep`: `fit` and `evaluate` of a Keras model with micro-batches and replicas; updates on all devices.
 
 However a batch is split, the update is the one that a single device would make for the global batch: losses are
 means over the global batch, gradients are clipped after they are summed, and metrics count every example once.
@@ -7,14 +7,14 @@ means over the global batch, gradients are clipped after they are summed, and me
 import contextlib
 import math
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from bert_keras.distribution.clipping import clip_gradients
 from bert_keras.distribution.step import Step, within_step
-from bert_keras.distribution.updates import apply_over_replicas, to_dense
 from bert_keras.errors import InputError
 
 
@@ -183,30 +183,24 @@ class DistributedStep:
 
     def make_train_function(self, force: bool = False):
         """Create the training function as Keras does; with several replicas, run the step on all of them."""
-        if self.train_function is not None and not force:
-            return
-        if self.distribute_strategy.num_replicas_in_sync == 1:
+        if self.train_function is None or force:
             super().make_train_function(force)
-        else:
-            self.train_function = self._on_replicas(self.train_step)
-        self.train_function = self._after_building(self.train_function)
+            self.train_function = self._prepare(self.train_function, self.train_step)
 
     def make_test_function(self, force: bool = False):
         """Create the evaluation function as Keras does; with several replicas, evaluate on all of them."""
-        if self.test_function is not None and not force:
-            return
-        if self.distribute_strategy.num_replicas_in_sync == 1:
+        if self.test_function is None or force:
             super().make_test_function(force)
-        else:
-            self.test_function = self._on_replicas(self.test_step)
-        self.test_function = self._after_building(self.test_function)
+            self.test_function = self._prepare(self.test_function, self.test_step)
 
-    def _after_building(self, function: Callable) -> Callable:
-        """Return a function of an iterator that creates all variables before its first call of `function`.
+    def _prepare(self, function: Callable, step: Callable) -> Callable:
+        """Return Keras's function of an iterator; with several replicas, one that runs `step` on each of them.
 
-        Keras creates them while it traces the step, so that TensorFlow traces it a second time; replicas cannot create
-        them at all.
+        All variables are created before its first call. Keras creates them while it traces the step, so that TensorFlow
+        traces it a second time; replicas cannot create them at all.
         """
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            function = self._on_replicas(step)
 
         def run(iterator: Iterator):
             """Create the variables before the first call, then call `function`."""
@@ -272,3 +266,74 @@ def _get_spec_in_replica(spec: Any) -> tf.TensorSpec | None:
         return None  # Keras uses it for absent sample weights
     first = tf.nest.flatten(spec, expand_composites=True)[0]
     return tf.TensorSpec(first.shape, first.dtype)
+
+
+def to_dense(gradient: Any) -> tf.Tensor:
+    """Return a gradient as a dense tensor; an embedding's is a `tf.IndexedSlices`."""
+    return tf.convert_to_tensor(gradient)
+
+
+def compile_update(update: Callable) -> Callable:
+    """Return `update` compiled with XLA; unchanged in eager mode and under a strategy."""
+    if tf.executing_eagerly() or tf.distribute.has_strategy():
+        return update
+    return tf.function(update, jit_compile=True, autograph=False)
+
+
+def update_copies(update: Callable, variables: Sequence[keras.Variable], gradients: Sequence, *numbers) -> None:
+    """Call `update(index, gradient, *numbers)` for each variable, on every device that holds a copy of it.
+
+    Args:
+        update: updates the variable with that index and its optimizer variables.
+        variables: one per gradient.
+        gradients: the same in every replica.
+        numbers: further tensors that `update` needs.
+    """
+    if not tf.distribute.has_strategy():
+        for index, gradient in enumerate(gradients):
+            update(index, gradient, *numbers)
+        return
+
+    def update_all(strategy: tf.distribute.Strategy, gradients: list, numbers: tuple):
+        """Update every variable on every device."""
+        for index, (variable, gradient) in enumerate(zip(variables, gradients, strict=True)):
+
+            def update_copy(_: Any, gradient: Any, *numbers, index: int = index):
+                """Update one copy of the variable."""
+                update(index, gradient, *numbers)
+
+            strategy.extended.update(variable.value, update_copy, args=(gradient, *numbers), group=False)
+
+    tf.distribute.get_replica_context().merge_call(update_all, args=(list(gradients), numbers))
+
+
+def apply_over_replicas(
+    optimizer: keras.optimizers.Optimizer, gradients: Sequence[tf.Tensor | None], weights: Sequence[keras.Variable]
+) -> None:
+    """Update the weights with the gradients summed over all replicas and then clipped.
+
+    Our optimizers take the sum (`takes_summed_gradients`). Keras's optimizers clip first and then sum over replicas, so
+    they get the clipped sum divided by the number of replicas: it is within the limits, and their sum restores it. This
+    costs a second all-reduce.
+
+    Args:
+        optimizer: any Keras optimizer, also wrapped in a `LossScaleOptimizer`.
+        gradients: of this replica; None where the loss ignores a weight.
+        weights: the weights of these gradients.
+    """
+    replica = tf.distribute.get_replica_context()
+    pairs = [(gradient, weight) for gradient, weight in zip(gradients, weights, strict=True) if gradient is not None]
+    weights = [weight for _, weight in pairs]
+    summed = replica.all_reduce(tf.distribute.ReduceOp.SUM, [gradient for gradient, _ in pairs])
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    if not getattr(inner, "takes_summed_gradients", False):
+        scale = 1.0 if inner is optimizer else optimizer.dynamic_scale
+        summed = [gradient / replica.num_replicas_in_sync for gradient in _clip_scaled(summed, inner, scale)]
+    optimizer.apply(summed, weights)
+
+
+def _clip_scaled(gradients: Sequence[tf.Tensor], optimizer: keras.optimizers.Optimizer, scale: Any) -> list[tf.Tensor]:
+    """Clip gradients of a scaled loss. The scale is a power of two, so it rounds nothing; NaN and infinity are kept."""
+    clipped = clip_gradients([gradient / scale for gradient in gradients], optimizer)
+    pairs = zip(gradients, clipped, strict=True)
+    return [tf.where(tf.math.is_finite(gradient), value * scale, gradient) for gradient, value in pairs]

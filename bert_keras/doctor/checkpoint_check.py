@@ -16,10 +16,10 @@ from bert_keras.checkpoints.reading import read_tokenizer_settings, read_without
 from bert_keras.checks import format_count, format_names
 from bert_keras.doctor.findings import Section, format_size
 from bert_keras.doctor.self_test import add_loading
+from bert_keras.embedding_settings import MODULES, transformer_folder
 from bert_keras.errors import InputError
 from bert_keras.files import CHECKSUMS, check_checksums
 from bert_keras.heads.known_heads import find_finetuned_head
-from bert_keras.module_list import MODULES, transformer_folder
 from bert_keras.tasks.task_loading import read_checkpoint_task
 
 _BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}

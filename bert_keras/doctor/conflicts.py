@@ -21,8 +21,7 @@ from bert_keras.doctor.versions import (
     read_version,
 )
 from bert_keras.errors import InputError
-from bert_keras.extras import check_backend
-from bert_keras.processor import Processor
+from bert_keras.extras import Processor, check_backend
 
 _TRUE = ("1", "true", "yes", "on")
 _TENSORFLOW = ("tensorflow", "tensorflow-text")

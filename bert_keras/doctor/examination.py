@@ -35,7 +35,7 @@ def examine_environment(*, self_test: bool = True, progress: Callable[[str], Non
         return [section]
     from bert_keras.doctor import conflicts, machine, versions
     from bert_keras.doctor import self_test as tests
-    from bert_keras.processor import read_processor
+    from bert_keras.extras import read_processor
 
     found = read_processor()
     environment = conflicts.Environment(os.environ, conflicts.read_keras_settings(), found)

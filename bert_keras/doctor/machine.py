@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from bert_keras.analysis.cost_model.machine_memory import get_machine_memory, read_available_memory
 from bert_keras.doctor.findings import Section
-from bert_keras.processor import Processor
+from bert_keras.extras import Processor
 from bert_keras.tasks.engines.cores import count_cores
 
 _GIGABYTE = 1e9

@@ -1,6 +1,8 @@
 """The masked-LM head: the most probable tokens at each [MASK] of a text."""
 
-from bert_keras.heads.head import Head
+from bert_keras.heads.head import Head, Objective
+
+MASKED_LM = ("masked-LM head", "mlm_head.")
 
 HEAD = Head(
     name="fill-mask",
@@ -16,6 +18,7 @@ HEAD = Head(
     google="cls/predictions/output_bias",
     widget=({"text": "Paris is the [MASK] of France."},),
     snippets="bert_keras.checkpoints.huggingface.card_snippets:show_masks",
+    objective=Objective(name="mlm", parts=(MASKED_LM,)),
     plan_name="masked_lm",
     has="a masked-LM head",
     use="It predicts masked tokens, and is made to be fine-tuned for a task.",

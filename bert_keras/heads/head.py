@@ -9,6 +9,25 @@ from collections.abc import Callable, Mapping
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Objective:
+    """A pretraining objective, which trains the model of a head.
+
+    Attributes:
+        name: its name in `pretrain --objective`.
+        parts: the parts of the model except its encoder: a name for people, and the prefix of the weights' names.
+        reads_pairs: whether it needs pairs of sentences.
+        has_generator: whether a generator is trained too, which fills in the masked tokens.
+        model_type: the architecture of the encoder.
+    """
+
+    name: str
+    parts: tuple[tuple[str, str], ...]
+    reads_pairs: bool = False
+    has_generator: bool = False
+    model_type: str = "bert"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Head:
     """A head; the encoder without a head has a record, too.
 
@@ -60,6 +79,7 @@ class Head:
         ignores_pooler: whether a pooler of the encoder is not used, and so not stored.
         keeps_pooler: whether a pooler of the encoder stays in a model with a new head, although the head can do
             without it.
+        objective: how `pretrain` trains the head, or None if it does not.
         plan_name: its name in `plan --head`, or None if `plan` cannot add it.
         has: what a model with this head has, for error messages.
         use: the first sentence of a model card.
@@ -99,6 +119,7 @@ class Head:
     reads_windows: bool = False
     ignores_pooler: bool = False
     keeps_pooler: bool = False
+    objective: Objective | None = None
     plan_name: str | None = None
     has: str
     use: str

@@ -6,6 +6,10 @@ from bert_keras.heads.head import Head
 from bert_keras.plugins import load_plugins
 
 HEADS: list[Head] = []
+# the heads that `pretrain` trains, keyed by objective
+PRETRAINED_HEADS = {
+    head.objective.name: head for head in (pretraining.NEXT_SENTENCE, fill_mask.HEAD, pretraining.REPLACED_TOKENS)
+}
 _BY_MODEL: dict[str, Head] = {}
 _BY_TASK: dict[str, Head] = {}
 
@@ -20,6 +24,8 @@ def register_head(head: Head) -> None:
         raise InputError(f"there is a head {head.name!r} for {head.model_name} already: choose other names")
     HEADS.append(head)
     _BY_MODEL[head.model_name] = head
+    if head.objective is not None:
+        PRETRAINED_HEADS[head.objective.name] = head
     if head.task is not None:
         _BY_TASK[head.name] = head
 

@@ -1,6 +1,7 @@
 """The heads that are used for pretraining alone: masked tokens with next sentences, and replaced tokens."""
 
-from bert_keras.heads.head import Head
+from bert_keras.heads.fill_mask import MASKED_LM
+from bert_keras.heads.head import Head, Objective
 
 _MASKED = (("mask_ids", "M", "int32"), ("mask_weights", "M", "float32"))
 
@@ -12,6 +13,11 @@ NEXT_SENTENCE = Head(
     description="bert_keras.analysis.inspection.head_outputs:describe_next_sentence",
     graph="bert_keras.export.saved_model.answers.fillings:build_mask_filler",
     labels=(*_MASKED, ("next_sentence_labels", "", "int32")),
+    objective=Objective(
+        name="bert",
+        parts=(MASKED_LM, ("pooler", "encoder.pooler."), ("next-sentence head", "next_sentence.")),
+        reads_pairs=True,
+    ),
     plan_name="pretraining",
     google="cls/seq_relationship/output_weights",
     widget=({"text": "Paris is the [MASK] of France."},),
@@ -29,6 +35,9 @@ REPLACED_TOKENS = Head(
     ignores_pooler=True,
     widget=({"text": "The weather was a pleasant surprise."},),
     snippets="bert_keras.checkpoints.huggingface.card_snippets:show_encoding",
+    objective=Objective(
+        name="electra", parts=(("replaced-token head", "replaced."),), has_generator=True, model_type="electra"
+    ),
     has="ELECTRA's head for replaced tokens and no generator",
     use="It detects replaced tokens, and is made to be fine-tuned for a task.",
 )

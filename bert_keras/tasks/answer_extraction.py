@@ -85,6 +85,14 @@ class QuestionAnswering(Task):
         place = "" if line is None else f"line {line}"
         return Question("" if line is None else str(line), text, second_text, "", (), False, place)
 
+    def list_texts(self, example: Question) -> tuple[str, ...]:
+        """Return the question and its context."""
+        return example.question, example.context
+
+    def fill_label(self, example: Question) -> Question:
+        """Return a question without an answer."""
+        return dataclasses.replace(example, answers=(), is_impossible=True)
+
     def encode(self, tokenizer: "BertTokenizer", examples: Sequence[Question]) -> EncodedSequences:
         """Tokenize questions with their contexts, in windows."""
         return encode(

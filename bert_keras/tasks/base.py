@@ -161,6 +161,14 @@ class Task(abc.ABC):
             "or a tuple of two texts: write ('...', '...') for a pair"
         )
 
+    def list_texts(self, example: object) -> tuple[str, ...]:
+        """Return the texts of an example: one, or two of a pair."""
+        return (example.text,) if example.second_text is None else (example.text, example.second_text)
+
+    def fill_label(self, example: object) -> object:
+        """Return an example without a label with any valid label; `distill` marks it as unknown."""
+        return example._replace(label=0.0)
+
     def list_readings(self, texts: Sequence[str]) -> Iterator[str]:
         """Yield the forms in which the task tokenizes texts, for choosing the tokens to keep."""
         yield from texts

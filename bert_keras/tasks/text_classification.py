@@ -100,6 +100,11 @@ class TextClassification(Task):
         """Return the classes of a text."""
         return () if self.problem == "regression" else get_labels(example)
 
+    def fill_label(self, example: TextExample) -> TextExample:
+        """Return an example with the first class, no class or 0."""
+        labels = {"single_label": next(iter(self.labels), None), "multi_label": [], "regression": 0.0}
+        return example._replace(label=labels[self.problem])
+
     def encode(self, tokenizer: "BertTokenizer", examples: Sequence[TextExample]) -> EncodedSequences:
         """Tokenize texts or pairs of texts."""
         return encode(

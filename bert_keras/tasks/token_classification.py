@@ -102,6 +102,14 @@ class TokenClassification(Task):
         """Yield each text as it is, and as words joined by spaces."""
         yield from (form for text in texts for form in (text, " ".join(self.make_example(text).words)))
 
+    def list_texts(self, example: TaggedSentence) -> tuple[str, ...]:
+        """Return the sentence, with a space between its words."""
+        return (" ".join(example.words),)
+
+    def fill_label(self, example: TaggedSentence) -> TaggedSentence:
+        """Return a sentence with the first tag for each word."""
+        return dataclasses.replace(example, tags=(self.labels[0],) * len(example.words))
+
     def encode(self, tokenizer: "BertTokenizer", examples: Sequence[TaggedSentence]) -> EncodedSequences:
         """Tokenize sentences, in windows."""
         return encode(

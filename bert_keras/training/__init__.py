@@ -10,7 +10,7 @@ _PUBLIC_NAMES = {
     "BackupFolder": "backups",
     "BackupOptions": "backups",
     "FineTuning": "config.finetuning_settings",
-    "Lamb": "optimizers.adamw_and_lamb",
+    "Lamb": "optimizers.update_rules",
     "Pretraining": "config.recipes",
     "TimedLearningRate": "optimizers.schedules",
     "WarmupDecay": "optimizers.schedules",

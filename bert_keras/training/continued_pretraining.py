@@ -11,14 +11,7 @@ from bert_keras.errors import InputError
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.tables import DEFAULT_GENERATOR_SIZE, MODEL_FIELDS
 
-# the parts of the model of each objective: a name for people, and the prefix of its weights' names
-_ENCODER = ("encoder", "encoder.embeddings.")
-_MASKED_LM_HEAD = ("masked-LM head", "mlm_head.")
-_PARTS = {
-    "bert": (_ENCODER, _MASKED_LM_HEAD, ("pooler", "encoder.pooler."), ("next-sentence head", "next_sentence.")),
-    "mlm": (_ENCODER, _MASKED_LM_HEAD),
-    "electra": (_ENCODER, ("replaced-token head", "replaced.")),
-}
+_ENCODER = ("encoder", "encoder.embeddings.")  # a name for people, and the prefix of the weights' names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,17 +44,13 @@ def resolve_start(run: Pretraining, checkpoint: Checkpoint) -> Start:
         InputError: a setting contradicts the checkpoint, the records are too long for it, or it cannot be trained with
             this objective; the message lists all problems.
     """
-    conflicts = [
-        *_find_setting_conflicts(run, checkpoint),
-        *_find_objective_conflicts(run, checkpoint),
-        *_find_length_conflicts(run, checkpoint),
-    ]
-    if conflicts:
+    if conflicts := list(_find_conflicts(run, checkpoint)):
         raise InputError("; ".join(conflicts))
-    parts = _PARTS[run.model.objective]
+    objective = run.model.head.objective
+    parts = (_ENCODER, *objective.parts)
     loaded = [name for name, prefix in parts if any(weight.startswith(prefix) for weight in checkpoint.weights)]
     new = [name for name, _ in parts if name not in loaded]
-    if run.model.objective == "electra":
+    if objective.has_generator:
         (loaded if checkpoint.generator else new).append("generator")
     sizes = {name: getattr(checkpoint.config, name) for name in MODEL_FIELDS}
     if "generator" in new:
@@ -90,8 +79,8 @@ def check_start_tokenizer(start_from: str, folders: Sequence[str | os.PathLike])
         check_same_tokenizer(start_from, settings, folder, read_tokenizer_settings(folder))
 
 
-def _find_setting_conflicts(run: Pretraining, checkpoint: Checkpoint) -> Iterator[str]:
-    """Yield a message for each model setting that was given and differs from the checkpoint."""
+def _find_conflicts(run: Pretraining, checkpoint: Checkpoint) -> Iterator[str]:
+    """Yield a message for each model setting that was given and differs from the checkpoint, and other conflicts."""
     model, folder = run.model, run.model.start_from
     if model.preset is not None:
         yield f"model.preset is {model.preset!r}, but {folder} determines the model: remove the preset"
@@ -101,23 +90,18 @@ def _find_setting_conflicts(run: Pretraining, checkpoint: Checkpoint) -> Iterato
             yield f"model.{name} is {given}, but {folder} has {stored}: remove the setting, or train a new model"
     if model.output_bias != "zeros":
         yield f"model.output_bias is {model.output_bias!r}, but {folder} has its own bias: remove the setting"
-    if model.generator_size is not None and (model.objective != "electra" or checkpoint.generator is not None):
+    head = model.head
+    if model.generator_size is not None and (not head.objective.has_generator or checkpoint.generator is not None):
         reason = f"{folder} has a generator" if checkpoint.generator is not None else "no generator is trained"
         yield f"model.generator_size is {model.generator_size:g}, but {reason}: remove the setting"
-
-
-def _find_objective_conflicts(run: Pretraining, checkpoint: Checkpoint) -> Iterator[str]:
-    if run.model.objective == "electra" and checkpoint.model != "ElectraPretrainer":
+    if head.objective.has_generator and checkpoint.model != head.model_name:
         yield (
-            f"{run.model.start_from} contains a {checkpoint.model}; expected an ElectraPretrainer for the objective "
-            "electra: choose the objective mlm, or start from ELECTRA's discriminator"
+            f"{folder} contains a {checkpoint.model}; expected an {head.model_name} for the objective "
+            f"{head.objective.name}: choose the objective mlm, or start from ELECTRA's discriminator"
         )
-
-
-def _find_length_conflicts(run: Pretraining, checkpoint: Checkpoint) -> Iterator[str]:
     length, maximum = max(run.records.max_sequence_lengths), checkpoint.config.max_sequence_length
     if length > maximum:
         yield (
-            f"the records have sequences of {length} tokens, and {run.model.start_from} accepts up to {maximum}: make "
-            f"them again with --max-sequence-length {maximum}"
+            f"the records have sequences of {length} tokens, and {folder} accepts up to {maximum}: make them again "
+            f"with --max-sequence-length {maximum}"
         )

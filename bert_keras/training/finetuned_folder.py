@@ -1,7 +1,7 @@
 """What `bk.finetune` writes next to the weights in its output folder: settings, scores, log, picture and model card."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bert_keras.checkpoints import save
 from bert_keras.checkpoints.adapters.adapter_files import ADAPTER_FOLDER, build_adapter_files
@@ -12,8 +12,8 @@ from bert_keras.errors import MissingExtraError
 from bert_keras.files import format_json
 from bert_keras.metrics.confusion_figure import render_confusion_matrix
 from bert_keras.tasks.examples.training_data import TrainingData
-from bert_keras.training.config.finetuning_file import FILE_NAME, resolve_settings, to_toml
 from bert_keras.training.config.finetuning_settings import FineTuning
+from bert_keras.training.config.settings_files import FINETUNING_FILE, FINETUNING_KEYS, resolve_settings, to_toml
 from bert_keras.training.finetuning import FineTuned
 from bert_keras.training.search.searched_finetuning import describe_winner
 from bert_keras.training.search.trials import write_csv
@@ -27,33 +27,45 @@ def save_finetuned(
     card_facts: Mapping[str, object] | None,
     overwrite: bool,
 ) -> None:
-    """Write a fine-tuned model as a checkpoint folder.
-
-    Args:
-        tuned: the model and how it was trained.
-        folder: the folder.
-        start: the checkpoint that was fine-tuned.
-        card_facts: see `finetune`.
-        overwrite: replace `folder` if `finetune` wrote it.
-    """
+    """Write a fine-tuned model, which was made from the checkpoint `start`, as a checkpoint folder; see `finetune`."""
     facts = list_card_facts(tuned.settings, tuned.data) if card_facts is None else dict(card_facts)
+    notes: dict[str, str | bytes] = {}
     if tuned.trials:
         facts |= describe_winner(tuned.trials, tuned.settings, tuned.task.main_score)
-    notes = {**_write_notes(tuned), **draw_confusion_matrix(tuned), **_build_adapter(tuned, start)}
-    write_trained(tuned, folder, start, facts, notes, _write_history(tuned, facts), overwrite, written_by="finetune")
+        notes["search.csv"] = write_csv(tuned.trials, tuned.task.main_score)
+    if tuned.adapter is not None:
+        files = build_adapter_files(tuned.adapter, str(start))
+        notes |= {f"{ADAPTER_FOLDER}/{name}": content for name, content in files.items()}
+    write_trained(
+        tuned,
+        folder,
+        start=start,
+        facts=facts,
+        title="How it was fine-tuned",
+        settings_file=FINETUNING_FILE,
+        keys=FINETUNING_KEYS,
+        metrics=collect_metrics(tuned),
+        notes=notes,
+        overwrite=overwrite,
+        written_by="finetune",
+    )
 
 
 def write_trained(
     tuned: FineTuned,
     folder: str | os.PathLike,
+    *,
     start: Checkpoint,
     facts: Mapping[str, object],
-    notes: Mapping[str, str | bytes],
-    history: str,
-    overwrite: bool,
-    *,
-    written_by: str,
+    title: str,
+    settings_file: str,
+    keys: Sequence[str],
+    metrics: Mapping[str, object],
+    notes: Mapping[str, str | bytes] | None = None,
+    remarks: Sequence[str] = (),
     is_measured: bool = True,
+    overwrite: bool,
+    written_by: str,
 ) -> None:
     """Write a trained model of a task as a checkpoint folder with a model card.
 
@@ -62,19 +74,35 @@ def write_trained(
         folder: the folder.
         start: the checkpoint that it was made from.
         facts: how it was trained; `dev` describes the held-out examples.
-        notes: contents of the other files, keyed by name.
-        history: sections of the model card about the training.
+        title: the title of `facts` in the model card.
+        settings_file: name of the file of settings.
+        keys: keys of the file of settings.
+        metrics: contents of `metrics.json`.
+        notes: contents of further files, keyed by name.
+        remarks: paragraphs of the model card after the scores.
+        is_measured: whether the scores compare with labels, so that the card's metadata lists them.
         overwrite: replace `folder` if `written_by` wrote it.
         written_by: the command.
-        is_measured: whether the scores compare with labels, so that the card's metadata lists them.
     """
+    notes = {
+        settings_file: to_toml(resolve_settings(tuned.data.reading, tuned.data.task, tuned.settings, keys)),
+        "metrics.json": format_json(metrics, indent=2) + "\n",
+        "training_log.jsonl": tuned.log,
+        **_draw_confusion_matrix(tuned),
+        **(notes or {}),
+    }
+    history = [f"## {title}", "", *(f"- {name}: {value}" for name, value in facts.items() if name != "labels"), ""]
+    history += [f"## Scores on the held-out examples ({describe_epoch(tuned)})", ""]
+    history += [f"- {name}: {value:.4g}" for name, value in tuned.scores.items()]
+    for remark in remarks:
+        history += ["", remark]
     measured = None
     if is_measured:
         measured = MeasuredScores(tuned.scores, f"held-out examples: {facts.get('dev', len(tuned.data.dev))}")
     card = build_model_card(
         tuned.model,
         tuned.tokenizer,
-        history=history,
+        history="\n".join(history),
         measured=measured,
         start=start,
         has_pairs=getattr(tuned.task, "has_pairs", False),
@@ -91,27 +119,7 @@ def write_trained(
     )
 
 
-def _write_notes(tuned: FineTuned) -> dict[str, str]:
-    """Return the contents of the text files next to the weights, keyed by their names."""
-    notes = {
-        FILE_NAME: to_toml(resolve_settings(tuned.data.reading, tuned.data.task, tuned.settings)),
-        "metrics.json": format_json(collect_metrics(tuned), indent=2) + "\n",
-        "training_log.jsonl": tuned.log,
-    }
-    if tuned.trials:
-        notes["search.csv"] = write_csv(tuned.trials, tuned.task.main_score)
-    return notes
-
-
-def _build_adapter(tuned: FineTuned, start: Checkpoint) -> dict[str, bytes]:
-    """Return the files of the LoRA adapter in its subfolder, if one was trained."""
-    if tuned.adapter is None:
-        return {}
-    files = build_adapter_files(tuned.adapter, str(start))
-    return {f"{ADAPTER_FOLDER}/{name}": content for name, content in files.items()}
-
-
-def draw_confusion_matrix(tuned: FineTuned) -> dict[str, bytes]:
+def _draw_confusion_matrix(tuned: FineTuned) -> dict[str, bytes]:
     """Return `confusion_matrix.png`, if the task has one and matplotlib is installed."""
     if not tuned.task.has_confusion_matrix:
         return {}
@@ -141,6 +149,7 @@ def describe_epoch(tuned: FineTuned) -> str:
 
 
 def list_card_facts(settings: FineTuning, data: TrainingData) -> dict[str, object]:
+    """Return the data and the main settings of a training, for the model card."""
     held_out = "" if data.held_out is None else f", {data.held_out.describe()}"
     adapter = {} if settings.lora_rank is None else {"LoRA": f"rank {settings.lora_rank}, alpha {settings.lora_alpha}"}
     head = {} if settings.head_rate_factor == 1 else {"head rate factor": f"{settings.head_rate_factor:g}"}
@@ -155,19 +164,3 @@ def list_card_facts(settings: FineTuning, data: TrainingData) -> dict[str, objec
         **adapter,
         "seed": settings.seed,
     }
-
-
-def _write_history(tuned: FineTuned, card_facts: Mapping[str, object]) -> str:
-    """Write the sections of the model card about the training: data and settings, then scores."""
-    return "\n".join(["## How it was fine-tuned", "", *list_facts(card_facts), "", *list_scores(tuned)])
-
-
-def list_facts(facts: Mapping[str, object]) -> list[str]:
-    """Return the lines of a model card about the training."""
-    return [f"- {name}: {value}" for name, value in facts.items() if name != "labels"]
-
-
-def list_scores(tuned: FineTuned) -> list[str]:
-    """Return the lines of a model card about the scores, with their title."""
-    lines = [f"## Scores on the held-out examples ({describe_epoch(tuned)})", ""]
-    return lines + [f"- {name}: {value:.4g}" for name, value in tuned.scores.items()]

@@ -20,12 +20,10 @@ from bert_keras.tasks.engines.keras_engine import KerasEngine
 from bert_keras.tasks.examples.training_data import TrainingData
 from bert_keras.tasks.sequence_runner import SequenceRunner
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
+from bert_keras.training.callbacks import EpochScores
 from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.epoch_scores import EpochScores
 from bert_keras.training.fitting import Phase, fit_phases
-from bert_keras.training.methods.adapter_training import AdapterTraining
-from bert_keras.training.methods.label_training import LabelTraining
-from bert_keras.training.optimizers.layer_decay import compute_rate_factors
+from bert_keras.training.methods import AdapterTraining, LabelTraining, compute_rate_factors
 from bert_keras.training.optimizers.named_optimizers import adamw
 from bert_keras.training.resuming import digest_weights
 from bert_keras.training.search.trials import TrialResult
@@ -116,9 +114,7 @@ def run_finetuning(
     settings = settings or FineTuning()
     method = method or (LabelTraining() if settings.lora_rank is None else AdapterTraining())
     strategy = strategy or tf.distribute.get_strategy()
-    _check_method(method, settings)
-    _check_examples(train=train, dev=dev)
-    _check_batch_size(task, settings, strategy.num_replicas_in_sync, len(train))
+    _check_arguments(task, settings, method, train, dev, strategy.num_replicas_in_sync)
     checkpoint = read_checkpoint(checkpoint)
     check_has_vocabulary(checkpoint)
     tokenizer = load_tokenizer(checkpoint)
@@ -132,9 +128,15 @@ def run_finetuning(
     unpad = not isinstance(strategy, tf.distribute.TPUStrategy)  # a TPU needs fixed shapes
     with strategy.scope():
         _compile(model, method.loss(task), settings, num_steps, unpad=unpad)
-    scorer = Scorer(task, method.get_result(model), task.encode(tokenizer, dev), dev)
+    held_out = task.encode(tokenizer, dev)
+    run = SequenceRunner(KerasEngine(method.get_result(model)), is_token_level=task.is_token_level)
+
+    def score() -> dict[str, float]:
+        calibrated, answers = _answer(run, task, held_out, dev)
+        return calibrated.score(answers, dev)
+
     all_reduce_any = make_all_reduce_any(strategy)
-    epochs = EpochScores(scorer.score, task.main_score, patience=settings.patience, all_reduce_any=all_reduce_any)
+    epochs = EpochScores(score, task.main_score, patience=settings.patience, all_reduce_any=all_reduce_any)
 
     def make_batches(first_batch: int) -> object:
         order = {"shuffle": True, "sort_by_length": not unpad, "seed": settings.seed, "first_batch": first_batch}
@@ -158,19 +160,23 @@ def run_finetuning(
         listeners=listeners,
         scorer=epochs,
     )
-    _restore_epoch(model, epochs, keep_best=settings.keep_best)
+    if not epochs.epochs:  # resumed with fewer steps than were done, before the end of the first epoch
+        epochs.set_model(model)
+        epochs.on_epoch_end(0)
+    if settings.keep_best:
+        epochs.restore_best(model)
     scored = method.get_result(model)
     with strategy.scope():
         result = method.merge(model)
         if result is not scored:
             _compile(result, task.loss(), settings, num_steps, unpad=unpad)
-            scorer = scorer.with_model(result)
-    task, answers = scorer.answer()
+            run = SequenceRunner(KerasEngine(result), is_token_level=task.is_token_level)
+    calibrated, answers = _answer(run, task, held_out, dev)
     return FineTuned(
         result,
         tokenizer,
-        task,
-        task.score(answers, dev),
+        calibrated,
+        calibrated.score(answers, dev),
         answers,
         epochs.epochs,
         epochs.best if settings.keep_best else len(epochs.epochs) - 1,
@@ -180,45 +186,13 @@ def run_finetuning(
     )
 
 
-class Scorer:
-    """Score the held-out examples with the current weights of a model.
-
-    Args:
-        task: the task.
-        model: the model.
-        sequences: the encoded examples.
-        examples: the examples.
-    """
-
-    def __init__(self, task: Task, model: keras.Model, sequences: EncodedSequences, examples: Sequence):
-        self._task = task
-        self._examples = examples
-        self._sequences = sequences
-        self._run = SequenceRunner(KerasEngine(model), is_token_level=task.is_token_level)
-
-    def with_model(self, model: keras.Model) -> "Scorer":
-        """Return a scorer of another model on the same examples."""
-        return Scorer(self._task, model, self._sequences, self._examples)
-
-    def answer(self) -> tuple[Task, list[dict]]:
-        """Answer the examples; return the calibrated task and its answers."""
-        answers = self._task.decode(self._sequences, self._run(self._sequences), self._examples)
-        task = self._task.calibrate(answers, self._examples)
-        return task, task.apply_calibration(answers)
-
-    def score(self) -> dict[str, float]:
-        """Score the answers of the calibrated task."""
-        task, answers = self.answer()
-        return task.score(answers, self._examples)
-
-
-def _restore_epoch(model: keras.Model, epochs: EpochScores, *, keep_best: bool) -> None:
-    """Restore the weights of the best epoch, if `keep_best`."""
-    if not epochs.epochs:  # resumed with fewer steps than were done, before the end of the first epoch
-        epochs.set_model(model)
-        epochs.on_epoch_end(0)
-    if keep_best:
-        epochs.restore_best(model)
+def _answer(
+    run: SequenceRunner, task: Task, sequences: EncodedSequences, examples: Sequence
+) -> tuple[Task, list[dict]]:
+    """Answer held-out examples with a model's current weights; return the calibrated task and its answers."""
+    answers = task.decode(sequences, run(sequences), examples)
+    task = task.calibrate(answers, examples)
+    return task, task.apply_calibration(answers)
 
 
 def _compile(model: keras.Model, loss: object, settings: FineTuning, num_steps: int, *, unpad: bool) -> None:
@@ -237,24 +211,20 @@ def _compile(model: keras.Model, loss: object, settings: FineTuning, num_steps: 
     )
 
 
-def _check_method(method: LabelTraining, settings: FineTuning) -> None:
+def _check_arguments(
+    task: Task, settings: FineTuning, method: LabelTraining, train: Sequence, dev: Sequence, num_replicas: int
+) -> None:
+    """Raise `InputError` if arguments do not fit together, or the batch size cannot be divided among the replicas."""
     if settings.lora_rank is not None and not isinstance(method, AdapterTraining):
         raise InputError(
             f"lora_rank is {settings.lora_rank} and method is a {type(method).__name__}, which trains no adapters; "
             "expected an AdapterTraining: leave method out, or leave lora_rank out"
         )
-
-
-def _check_examples(**examples: Sequence) -> None:
-    for name, given in examples.items():
-        if not len(given):
+    for name, examples in (("train", train), ("dev", dev)):
+        if not len(examples):
             raise InputError(f"{name} is empty; expected one or more examples: check how it is read")
-
-
-def _check_batch_size(task: Task, settings: FineTuning, num_replicas: int, num_examples: int) -> None:
-    """Raise `InputError` if the batch size cannot be divided, or is too small for a contrastive objective."""
     num_micro_batches = num_replicas * settings.accumulation_steps
-    if not task.fills_batches and (num_compared := min(settings.batch_size, num_examples)) < 2:
+    if not task.fills_batches and (num_compared := min(settings.batch_size, len(train))) < 2:
         raise InputError(
             f"the objective of the task {task.name!r} compares the examples of a batch, and a batch has "
             f"{num_compared}; expected two or more: raise batch_size, or add examples"

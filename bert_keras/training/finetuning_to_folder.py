@@ -24,24 +24,23 @@ from bert_keras.tasks.examples.training_data import (
     check_task_name,
     read_training_data_for_checkpoint,
 )
-from bert_keras.training.backups import NO_BACKUP, BackupOptions
-from bert_keras.training.config.finetuning_file import KEYS, resolve_settings
+from bert_keras.training.backups import NO_BACKUP, BackupOptions, check_no_backup, train_to_folder
 from bert_keras.training.config.finetuning_settings import FineTuning
+from bert_keras.training.config.settings import list_fields
+from bert_keras.training.config.settings_files import FINETUNING_KEYS, resolve_settings
 from bert_keras.training.config.sources import upgrade_settings
 from bert_keras.training.finetuned_folder import save_finetuned
 from bert_keras.training.finetuning import FineTuned, run_finetuning
-from bert_keras.training.methods.label_training import LabelTraining
-from bert_keras.training.output_folder import check_no_backup, get_backup_folder, train_to_folder
-from bert_keras.training.search.search_space import SearchSpace
+from bert_keras.training.methods import LabelTraining
 from bert_keras.training.search.searched_finetuning import (
     Search,
+    SearchSpace,
     check_no_trials,
-    check_one_machine,
     get_search_folder,
-    make_space_for_data,
+    make_search_space,
     remove_trials,
-    run_search,
 )
+from bert_keras.training.search.settings_search import identify_search, search_settings
 from bert_keras.training.strategies import is_chief
 from bert_keras.training.tracking.text_examples import format_answers
 from bert_keras.training.tracking.tracked_training import check_verbose, track_training
@@ -121,7 +120,11 @@ def finetune(
         (['accuracy', 'macro_f1', 'micro_f1', 'matthews', 'loss'], 2)
     """
     check_tensorflow_backend("bk.finetune")
-    fine_tuning, file_options, task_settings = _split_settings(upgrade_settings(settings), task)
+    settings = upgrade_settings(settings)
+    training, file_options, task_settings = split_settings(settings, "finetune", FineTuning, (*TASK_SETTINGS, "prompt"))
+    check_task_name(task)
+    check_options_of_task(settings, task, problem=settings.get("problem"))
+    fine_tuning = FineTuning(**training)
     check_dev_share(dev_share)
     check_verbose(verbose)
     strategy = strategy or tf.distribute.get_strategy()
@@ -147,24 +150,28 @@ def finetune(
         select_layers(data.task.model_class, checkpoint, fine_tuning.frozen_blocks or 0)
     space = None
     if search is not None:
-        space = make_space_for_data(fine_tuning, search.fixed, checkpoint, data, strategy.num_replicas_in_sync)
+        space = make_search_space(
+            fine_tuning,
+            hidden_dim=checkpoint.config.hidden_dim,
+            num_sequences=len(data.train),
+            fixed=search.fixed,
+            batch_multiple=strategy.num_replicas_in_sync * fine_tuning.accumulation_steps,
+        )
     run = FineTuningRun(
         checkpoint, data, fine_tuning, strategy, callbacks, listeners, tensorboard, verbose, search, space
     )
-    if out is None:
-        return run.train(dataclasses.replace(NO_BACKUP, allow_changes=allow_changes, spell=spell))
 
     def write(tuned: FineTuned, folder: str | os.PathLike) -> None:
         save_finetuned(tuned, folder, start=checkpoint, card_facts=card_facts, overwrite=overwrite)
 
-    trials = get_search_folder(out)
+    trials = None if out is None else get_search_folder(out)
 
     def train_all(backup: BackupOptions) -> FineTuned:
         if overwrite and not resume:
             remove_trials(trials)
         return run.train(backup, trials)
 
-    backup = BackupOptions(get_backup_folder(out), backup_every, resume, allow_changes, spell)
+    backup = BackupOptions(every_steps=backup_every, resume=resume, allow_changes=allow_changes, spell=spell)
     tuned = train_to_folder(out, train_all, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
     remove_trials(trials)
     return tuned
@@ -190,21 +197,25 @@ class FineTuningRun:
     search: Search | None = None
     space: SearchSpace | None = None
     method: LabelTraining | None = None
-    keys: Sequence[str] = KEYS
+    keys: Sequence[str] = FINETUNING_KEYS
 
     def train(self, backup: BackupOptions, trials: pathlib.Path | None = None) -> FineTuned:
         """Train, and return the model; trials of a search are recorded in the folder `trials`."""
         if self.search is None:
             return self.train_once(self.settings, self.tensorboard, backup=backup)
-        return run_search(
+
+        def train_trial(settings: FineTuning, number: int, callback: keras.callbacks.Callback) -> FineTuned:
+            folder = None if self.tensorboard is None else os.path.join(self.tensorboard, f"trial-{number:03}")
+            return self.train_once(settings, folder, callback)
+
+        return search_settings(
+            train_trial,
             self.search,
             self.space,
-            self.train_once,
-            self.checkpoint,
-            self.data,
             folder=trials,
-            tensorboard=self.tensorboard,
             backup=backup,
+            main_score=self.data.task.main_score,
+            identity={} if trials is None else identify_search(self.space, self.checkpoint, self.data),
         )
 
     def train_once(
@@ -216,28 +227,24 @@ class FineTuningRun:
     ) -> FineTuned:
         """Train with some settings, and show it: a progress bar, and curves, scores and examples in TensorBoard."""
         shown = {"tensorboard": tensorboard, "verbose": self.verbose, "is_chief": is_chief(self.strategy)}
-        with track_training(self.callbacks, self.listeners, **shown) as tracked:
-            if tracked.tensorboard is not None:
-                tracked.tensorboard.write_settings(
-                    resolve_settings(self.data.reading, self.data.task, settings, self.keys)
-                )
+        with track_training(self.callbacks, self.listeners, **shown) as (callbacks, listeners, log):
+            if log is not None:
+                log.write_settings(resolve_settings(self.data.reading, self.data.task, settings, self.keys))
             tuned = run_finetuning(
                 self.data.task,
                 self.checkpoint,
                 self.data.train,
                 self.data.dev,
                 settings,
-                callbacks=[*tracked.callbacks, *more],
-                listeners=tracked.listeners,
+                callbacks=[*callbacks, *more],
+                listeners=listeners,
                 strategy=self.strategy,
                 backup=backup,
                 method=self.method,
             )
-            if tracked.tensorboard is not None:
-                tracked.tensorboard.write_scores(tuned.scores)
-                tracked.tensorboard.write_text(
-                    "held-out examples", format_answers(tuned.task, self.data.dev, tuned.answers)
-                )
+            if log is not None:
+                log.write_scores(tuned.scores)
+                log.write_text("held-out examples", format_answers(tuned.task, self.data.dev, tuned.answers))
         return dataclasses.replace(tuned, data=self.data)
 
 
@@ -247,28 +254,31 @@ def _check_search(search: int | Search, settings: Mapping[str, object], strategy
     Raises:
         InputError: the number of trials is invalid, Optuna is missing, or there are several workers.
     """
-    check_one_machine(strategy)
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):  # each worker would choose trials of its own
+        raise InputError(
+            "a search runs on one machine, and the strategy has several workers: search with one device or "
+            "MirroredStrategy, then train with the settings of the best trial"
+        )
     if isinstance(search, Search):
         return search
-    names = {field.name for field in dataclasses.fields(FineTuning)}
-    return Search(search, fixed=sorted(names & upgrade_settings(settings).keys()))
+    return Search(search, fixed=sorted(settings.keys() & set(list_fields(FineTuning))))
 
 
-def _split_settings(settings: Mapping[str, object], task: str) -> tuple[FineTuning, FileOptions, dict[str, object]]:
+def split_settings(
+    settings: Mapping[str, object], function: str, training: type, others: Sequence[str]
+) -> tuple[dict[str, object], FileOptions, dict[str, object]]:
     """Split keyword arguments into the settings of the training, of the files and of the task.
 
+    Args:
+        settings: the keyword arguments.
+        function: name of the function that they were given to, for the message.
+        training: class of the settings of the training.
+        others: names of the settings of the task.
+
     Raises:
-        InputError: a setting is unknown, belongs to another task, or is out of range.
+        InputError: a setting is unknown.
     """
-    training_names, file_names = (
-        [field.name for field in dataclasses.fields(kind)] for kind in (FineTuning, FileOptions)
-    )
-    task_names = (*TASK_SETTINGS, "prompt")
-    check_keyword_arguments(settings, (*training_names, *file_names, *task_names), "finetune")
-    check_task_name(task)
-    check_options_of_task(settings, task, problem=settings.get("problem"))
-
-    def select(names: Sequence[str]) -> dict[str, object]:
-        return {name: value for name, value in settings.items() if name in names}
-
-    return FineTuning(**select(training_names)), FileOptions(**select(file_names)), select(task_names)
+    groups = (list_fields(training), list_fields(FileOptions), tuple(others))
+    check_keyword_arguments(settings, sum(groups, ()), function)
+    first, files, last = ({name: value for name, value in settings.items() if name in group} for group in groups)
+    return first, FileOptions(**files), last

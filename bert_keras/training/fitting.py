@@ -7,8 +7,7 @@ import keras
 import tensorflow as tf
 
 from bert_keras.training.backups import BackupOptions, TrainingState
-from bert_keras.training.callbacks import FiniteLoss, StopAfter
-from bert_keras.training.epoch_scores import EpochScores
+from bert_keras.training.callbacks import EpochScores, FiniteLoss, StopAfter
 from bert_keras.training.optimizers.schedules import TimedLearningRate
 from bert_keras.training.resuming import (
     BackupCallback,
@@ -91,12 +90,16 @@ def fit_phases(
     num_steps = [phase.num_steps for phase in phases]
     log = TrainingLog(None, tuple(listeners), choose_window_steps(None if None in num_steps else sum(num_steps)))
     progress = TrainingProgress(settings, data, log)
-    state = _load_backup(backup, progress, scorer)
+    state = backup.folder.newest() if backup.resume and backup.folder is not None else None
+    if state is not None:
+        progress.select_phase(state, backup)
+        if scorer is not None:
+            scorer.restore(state.metadata["scores"], state.best_weights)
     all_reduce_any = make_all_reduce_any(strategy)
 
     def get_state() -> TrainingState:
         metadata = progress.state() if scorer is None else {**progress.state(), "scores": scorer.state()}
-        best_weights = {} if scorer is None else scorer.best_weights()
+        best_weights = {} if scorer is None else scorer.best_weights
         return TrainingState(backups.num_steps, read_variables(model), metadata, best_weights)
 
     if not is_chief(strategy):
@@ -107,55 +110,24 @@ def fit_phases(
     ):
         all_callbacks = [FiniteLoss(), *([] if scorer is None else [scorer]), log, *callbacks, backups]
         for index, phase in enumerate(phases[progress.phase :], progress.phase):
-            log.set_tokens_per_step(phase.tokens_per_step)
+            log.tokens_per_step = phase.tokens_per_step
             # new functions, because those traced for another phase would be retraced with unknown shapes
             model.make_train_function(force=True)
             model.make_test_function(force=True)
             held_out = phase.held_out()
             if state is None:
                 progress.start_phase(index, backups.num_steps, phase.clock)
-                if not backups.num_steps:
-                    _evaluate(model, held_out, [log, *callbacks])
+                if held_out is not None and not backups.num_steps:
+                    model.evaluate(held_out[0], steps=held_out[1], callbacks=[log, *callbacks], verbose=0)
             else:
-                _resume(model, phase, state, progress, log, all_callbacks)
+                model.build_step(phase.train(0).element_spec)
+                restore_variables(model, state.arrays)
+                progress.resume_phase(state, phase.clock, phase.steps_per_epoch, all_callbacks)
                 state = None
             first_epoch = sum(earlier.num_epochs for earlier in phases[:index])
             _fit(model, phase, held_out, progress.done, first_epoch, all_callbacks)
     log.finish()
     return log
-
-
-def _load_backup(backup: BackupOptions, progress: TrainingProgress, scorer: EpochScores | None) -> TrainingState | None:
-    """Load the backup to resume from, if any, and restore the phase and the epoch scores."""
-    state = backup.folder.newest() if backup.resume and backup.folder is not None else None
-    if state is not None:
-        progress.select_phase(state, backup)
-        if scorer is not None:
-            scorer.restore(state.metadata["scores"], state.best_weights)
-    return state
-
-
-def _resume(
-    model: keras.Model,
-    phase: Phase,
-    state: TrainingState,
-    progress: TrainingProgress,
-    log: TrainingLog,
-    callbacks: list[keras.callbacks.Callback],
-) -> None:
-    """Restore the variables and the position within a phase."""
-    model.build_step(phase.train(0).element_spec)
-    restore_variables(model, state.arrays)
-    progress.resume_phase(state, phase.clock, callbacks)
-    if progress.done % phase.steps_per_epoch:
-        log.continue_epoch()
-
-
-def _evaluate(model: keras.Model, held_out: HeldOut | None, callbacks: list[keras.callbacks.Callback]) -> None:
-    """Evaluate a model on the held-out batches of a phase, if there are any, as `fit` does."""
-    if held_out is not None:
-        batches, num_batches = held_out
-        model.evaluate(batches, steps=num_batches, callbacks=callbacks, verbose=0)
 
 
 def _fit(

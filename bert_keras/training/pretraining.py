@@ -14,7 +14,7 @@ from bert_keras.checkpoints.loading import load_with_head
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
 from bert_keras.files import read_json
-from bert_keras.modeling import BertEncoder, BertMaskedLM, BertPretrainer, ElectraPretrainer
+from bert_keras.modeling import BertEncoder
 from bert_keras.pipelines.batches.epochs import BatchShare
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.records import read_manifest
@@ -23,16 +23,13 @@ from bert_keras.pipelines.records.record import count_tokens
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.masked_lm_scores import FIXED_MASKS, drop_sentence_objective
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
-from bert_keras.training.config.phases import PhasePlan, join_schedules
-from bert_keras.training.config.recipes import Pretraining
+from bert_keras.training.config.recipes import PhasePlan, Pretraining, join_schedules
 from bert_keras.training.continued_pretraining import Start, check_start_tokenizer, resolve_start
 from bert_keras.training.fitting import Phase, fit_phases
 from bert_keras.training.optimizers.named_optimizers import make_optimizer
 from bert_keras.training.optimizers.schedules import TimedLearningRate
 from bert_keras.training.resuming import digest_weights
 from bert_keras.training.strategies import distribute_batches, dtype_policy_scope, should_compile
-
-MODELS = {"bert": BertPretrainer, "mlm": BertMaskedLM, "electra": ElectraPretrainer}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +118,10 @@ def run_pretraining(
         data["the model to start from"] = digest_weights(model.encoder)
     log = fit_phases(
         model,
-        list(_make_phases(run, plans, folders, manifests, tokenizer, strategy)),
+        [
+            _make_phase(run, plan, folders[plan.records], manifests[plan.records], tokenizer, strategy, clock)
+            for plan, clock in zip(plans, _make_clocks(run, plans), strict=True)
+        ],
         settings=run.to_dict(),
         data=data,
         strategy=strategy,
@@ -144,26 +144,6 @@ def compile_for_pretraining(model: keras.Model, run: Pretraining, optimizer: ker
     )
 
 
-def _make_phases(
-    run: Pretraining,
-    plans: Sequence[PhasePlan],
-    folders: Sequence[str | os.PathLike],
-    manifests: Sequence[Mapping],
-    tokenizer: BertTokenizer,
-    strategy: tf.distribute.Strategy,
-) -> Iterator[Phase]:
-    for plan, clock in zip(plans, _make_clocks(run, plans), strict=True):
-        batches = _PhaseBatches(run, plan, folders[plan.records], manifests[plan.records], tokenizer, strategy)
-        yield Phase(
-            train=batches.make_training_batches,
-            held_out=batches.make_held_out_batches,
-            tokens_per_step=plan.batch_size * batches.tokens_per_sequence,
-            num_steps=plan.num_steps,
-            clock=clock,
-            evaluate_every=run.evaluation.every_steps,
-        )
-
-
 def build_model(run: Pretraining, vocabulary_size: int) -> keras.Model:
     """Build the model of a run, or load the one that it starts from.
 
@@ -174,22 +154,12 @@ def build_model(run: Pretraining, vocabulary_size: int) -> keras.Model:
     with dtype_policy_scope(run.model.dtype_policy):
         if run.model.start_from is not None:
             return _load_start_model(run, read_checkpoint(run.model.start_from), vocabulary_size)
+        objective = run.model.head.objective
         config = run.model.bert_config(vocabulary_size, length)
-        if run.model.objective == "electra":
-            config = dataclasses.replace(config, model_type=run.model.objective)
-            encoder = BertEncoder(config, pooler=False, name="encoder")
-            return ElectraPretrainer(encoder, run.model.generator_config(config))
-        pooler = run.model.objective == "bert"
-        return MODELS[run.model.objective](BertEncoder(config, pooler=pooler, name="encoder"))
-
-
-def set_output_bias(model: keras.Model, folder: str | os.PathLike, tokenizer: BertTokenizer) -> None:
-    """Set the bias of the masked-LM head to the logarithm of each token's frequency in the training records."""
-    counts = count_tokens(folder, tokenizer.vocabulary_size).astype("float64")
-    counts[list(tokenizer.special_ids)] = 0  # never masked
-    counts += 0.5  # a token that does not occur is unlikely, not impossible
-    generator = getattr(model, "generator", model)  # ELECTRA's has the masked-LM head
-    generator.mlm_head.bias.assign(np.log(counts / counts.sum()).astype("float32"))
+        config = dataclasses.replace(config, model_type=objective.model_type)
+        encoder = BertEncoder(config, pooler=objective.reads_pairs, name="encoder")
+        arguments = {"generator_config": run.model.generator_config(config)} if objective.has_generator else {}
+        return run.model.head.load("model")(encoder, **arguments)
 
 
 def _load_start_model(run: Pretraining, checkpoint: Checkpoint, vocabulary_size: int) -> keras.Model:
@@ -203,65 +173,72 @@ def _load_start_model(run: Pretraining, checkpoint: Checkpoint, vocabulary_size:
     head = {}
     if "generator" in start.new:
         head["generator_config"] = start.run.model.generator_config(checkpoint.config)
-    elif run.model.objective != "electra" and "head_act" in checkpoint.settings:
+    elif not run.model.head.objective.has_generator and "head_act" in checkpoint.settings:
         head["head_act"] = checkpoint.settings["head_act"]
-    return load_with_head(MODELS[run.model.objective], checkpoint, **head)
+    return load_with_head(run.model.head.load("model"), checkpoint, **head)
 
 
-@dataclasses.dataclass(frozen=True)
-class _PhaseBatches:
-    """Create the batches of one phase."""
+def set_output_bias(model: keras.Model, folder: str | os.PathLike, tokenizer: BertTokenizer) -> None:
+    """Set the bias of the masked-LM head to the logarithm of each token's frequency in the training records."""
+    counts = count_tokens(folder, tokenizer.vocabulary_size).astype("float64")
+    counts[list(tokenizer.special_ids)] = 0  # never masked
+    counts += 0.5  # a token that does not occur is unlikely, not impossible
+    generator = getattr(model, "generator", model)  # ELECTRA's has the masked-LM head
+    generator.mlm_head.bias.assign(np.log(counts / counts.sum()).astype("float32"))
 
-    run: Pretraining
-    plan: PhasePlan
-    folder: str | os.PathLike
-    manifest: Mapping
-    tokenizer: BertTokenizer
-    strategy: tf.distribute.Strategy
 
-    @property
-    def tokens_per_sequence(self) -> float:
-        """Average number of real tokens per training sequence."""
-        counts = self.manifest["splits"]["train"]
-        return counts["num_tokens"] / counts["num_records"]
+def _make_phase(
+    run: Pretraining,
+    plan: PhasePlan,
+    folder: str | os.PathLike,
+    manifest: Mapping,
+    tokenizer: BertTokenizer,
+    strategy: tf.distribute.Strategy,
+    clock: TimedLearningRate | None,
+) -> Phase:
+    settings, splits = run.batches, manifest["splits"]
 
-    def make_training_batches(self, first_batch: int) -> object:
-        """Create endless training batches from the batch with index `first_batch`."""
-        masking = self.run.batches.masking
-        return self._make(self.plan.batch_size, split="train", epochs=None, first_batch=first_batch, masking=masking)
-
-    def make_held_out_batches(self) -> tuple[object, int] | None:
-        """Create the same batches for every evaluation, or None if there are fewer sequences than micro-batches."""
-        num_micro_batches = self.run.batches.accumulation_steps * self.strategy.num_replicas_in_sync
-        # a multiple of them, because a batch is divided evenly among them
-        num_records = self.manifest["splits"]["held_out"]["num_records"] // num_micro_batches * num_micro_batches
-        if not num_records:
-            return None
-        size = min(self.plan.batch_size, num_records)
-        batches = self._make(size, split="held_out", epochs=None, **FIXED_MASKS)
-        return batches, min(self.run.evaluation.num_batches, num_records // size)
-
-    def _make(self, batch_size: int, **arguments: object) -> object:
-        settings = self.run.batches
-
+    def make_batches(batch_size: int, **arguments: object) -> object:
         def make_share(share: BatchShare) -> tf.data.Dataset:
             batches = make_pretraining_batches(
-                self.folder,
-                self.tokenizer,
+                folder,
+                tokenizer,
                 batch_size=batch_size,
-                seed=self.run.seed,
+                epochs=None,
+                seed=run.seed,
                 mask_unit=settings.mask_unit,
                 mask_rate=settings.mask_rate,
                 replace_rates=settings.replace_rates,
-                max_predictions=self.plan.max_predictions,
-                max_sequence_length=self.plan.max_sequence_length,
+                max_predictions=plan.max_predictions,
+                max_sequence_length=plan.max_sequence_length,
                 share=share,
                 check_shards=False,  # `run_pretraining` has checked them
                 **arguments,
             )
-            return batches if self.run.model.objective == "bert" else batches.map(drop_sentence_objective)
+            return batches if run.model.head.objective.reads_pairs else batches.map(drop_sentence_objective)
 
-        return distribute_batches(self.strategy, make_share)
+        return distribute_batches(strategy, make_share)
+
+    def make_held_out_batches() -> tuple[object, int] | None:
+        """Create the same batches for every evaluation, or None if there are fewer sequences than micro-batches."""
+        num_micro_batches = settings.accumulation_steps * strategy.num_replicas_in_sync
+        # a multiple of them, because a batch is divided evenly among them
+        num_records = splits["held_out"]["num_records"] // num_micro_batches * num_micro_batches
+        if not num_records:
+            return None
+        size = min(plan.batch_size, num_records)
+        return make_batches(size, split="held_out", **FIXED_MASKS), min(run.evaluation.num_batches, num_records // size)
+
+    return Phase(
+        train=lambda first_batch: make_batches(
+            plan.batch_size, split="train", first_batch=first_batch, masking=settings.masking
+        ),
+        held_out=make_held_out_batches,
+        tokens_per_step=plan.batch_size * (splits["train"]["num_tokens"] / splits["train"]["num_records"]),
+        num_steps=plan.num_steps,
+        clock=clock,
+        evaluate_every=run.evaluation.every_steps,
+    )
 
 
 def _make_clocks(run: Pretraining, plans: Sequence[PhasePlan]) -> Iterator[TimedLearningRate | None]:

@@ -13,10 +13,9 @@ from bert_keras.extras import check_tensorflow_backend
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.publishing import check_writable_folder
-from bert_keras.training.backups import NO_BACKUP, BackupOptions
+from bert_keras.training.backups import BackupOptions, check_no_backup, train_to_folder
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.sources import infer_settings
-from bert_keras.training.output_folder import check_no_backup, get_backup_folder, train_to_folder
 from bert_keras.training.pretraining import Pretrained, run_pretraining
 from bert_keras.training.strategies import is_chief
 from bert_keras.training.tracking.tensorboard_log import TensorBoardLog
@@ -97,42 +96,36 @@ def pretrain(
 
     def train(backup: BackupOptions) -> Pretrained:
         shown = {"tensorboard": tensorboard, "verbose": verbose, "is_chief": is_chief(strategy)}
-        with track_training(callbacks, listeners, **shown, **_get_length(run, manifests)) as tracked:
-            if tracked.tensorboard is not None:
-                tracked.tensorboard.write_settings(run.to_dict())
-            options = {"callbacks": tracked.callbacks, "listeners": tracked.listeners}
+        plans = run.plan([manifest["splits"]["train"]["num_records"] for manifest in manifests])
+        if plans[0].seconds is None:
+            shown["num_steps"] = sum(plan.num_steps for plan in plans)
+        else:
+            shown["num_seconds"] = sum(plan.seconds for plan in plans)
+        with track_training(callbacks, listeners, **shown) as (all_callbacks, all_listeners, log):
+            if log is not None:
+                log.write_settings(run.to_dict())
+            options = {"callbacks": all_callbacks, "listeners": all_listeners}
             trained = run_pretraining(run, folders, **options, strategy=strategy, backup=backup)
-            if tracked.tensorboard is not None:
-                _write_result(tracked.tensorboard, trained, folders[0], manifests[0])
+            if log is not None:
+                _write_result(log, trained, folders[0], manifests[0])
         return trained
 
     def write(trained: Pretrained, folder: str | os.PathLike) -> None:
         num_records = sum(manifest["splits"]["train"]["num_records"] for manifest in manifests)
         _save(trained, num_records, folder, overwrite=overwrite)
 
-    if out is None:
-        return train(NO_BACKUP)
-    inputs = [path for path in (*folders, config, run.model.start_from) if path is not None]
-    check_writable_folder(out, "pretrain", overwrite=overwrite, inputs=inputs)
-    check_no_backup(out, resume=resume, overwrite=overwrite, spell=spell)
-    backup = BackupOptions(get_backup_folder(out), backup_every, resume, allow_changes, spell)
+    if out is not None:
+        inputs = [path for path in (*folders, config, run.model.start_from) if path is not None]
+        check_writable_folder(out, "pretrain", overwrite=overwrite, inputs=inputs)
+        check_no_backup(out, resume=resume, overwrite=overwrite, spell=spell)
+    backup = BackupOptions(every_steps=backup_every, resume=resume, allow_changes=allow_changes, spell=spell)
     return train_to_folder(out, train, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
-
-
-def _get_length(run: Pretraining, manifests: Sequence[Mapping]) -> dict[str, float | None]:
-    """Return the steps or seconds of a run, as arguments of `track_training`."""
-    plans = run.plan([manifest["splits"]["train"]["num_records"] for manifest in manifests])
-    if plans[0].seconds is not None:
-        return {"num_seconds": sum(plan.seconds for plan in plans)}
-    return {"num_steps": sum(plan.num_steps for plan in plans)}
 
 
 def _write_result(log: TensorBoardLog, trained: Pretrained, records: str | os.PathLike, manifest: Mapping) -> None:
     """Write final metrics and filled masks for TensorBoard."""
     log.write_scores(trained.metrics)
     split = "held_out" if manifest["splits"]["held_out"]["num_records"] else "train"
-    if trained.run.model.objective == "electra" and trained.model.generator is None:
-        return
     text = format_filled_masks(trained.model, trained.tokenizer, records, split=split, seed=trained.run.seed)
     log.write_text(f"filled masks, {split.replace('_', '-')} sequences", text)
 

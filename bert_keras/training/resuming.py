@@ -11,8 +11,9 @@ import keras
 import numpy as np
 
 from bert_keras.errors import InputError, InterruptedTrainingError
-from bert_keras.training.backups import BackupOptions, BackupWriter, TrainingState
+from bert_keras.training.backups import BackupOptions, TrainingState
 from bert_keras.training.callbacks import StepCounter
+from bert_keras.training.config.settings import flatten
 from bert_keras.training.config.sources import upgrade_settings
 from bert_keras.training.optimizers.schedules import TimedLearningRate
 from bert_keras.training.tracking.training_log import TrainingLog
@@ -69,7 +70,11 @@ class TrainingProgress:
         self.phase = state.metadata["phase"]
 
     def resume_phase(
-        self, state: TrainingState, clock: TimedLearningRate | None, callbacks: Sequence[keras.callbacks.Callback]
+        self,
+        state: TrainingState,
+        clock: TimedLearningRate | None,
+        steps_per_epoch: int,
+        callbacks: Sequence[keras.callbacks.Callback],
     ) -> None:
         """Resume the phase of a backup: restore the log, the clock and the step counters of the callbacks."""
         self._steps_before, self.clock = state.metadata["steps_before_phase"], clock
@@ -77,6 +82,8 @@ class TrainingProgress:
         if clock is not None:
             clock.seconds_done = state.metadata["seconds"]
         self._log.restore(state.metadata["log"])
+        if self.done % steps_per_epoch:
+            self._log.continue_epoch()
         for callback in callbacks:
             if isinstance(callback, StepCounter):
                 callback.start_at(state.step)
@@ -93,7 +100,7 @@ class TrainingProgress:
         }
 
     def _list_changes(self, metadata: Mapping) -> list[str]:
-        before, now = _flatten(upgrade_settings(metadata["settings"])), _flatten(self._settings)
+        before, now = flatten(upgrade_settings(metadata["settings"])), flatten(self._settings)
         before = {key: value for key, value in _NEW_SETTINGS.items() if key in now} | before
         changes = [
             f"{key} was {before.get(key)} and is {now.get(key)}"
@@ -155,14 +162,6 @@ def _key_variables(model: keras.Model) -> dict[str, keras.Variable]:
     return {f"{kind}.{index:05}": one for kind, variables in kinds.items() for index, one in enumerate(variables)}
 
 
-def _flatten(values: Mapping, path: str = "") -> dict[str, object]:
-    """Return the values of nested tables, keyed by dotted key."""
-    flat = {}
-    for name, value in values.items():
-        flat |= _flatten(value, f"{path}{name}.") if isinstance(value, Mapping) else {path + name: value}
-    return flat
-
-
 class BackupCallback(StepCounter):
     """Write backups of a training at regular steps and when it should stop.
 
@@ -179,15 +178,9 @@ class BackupCallback(StepCounter):
         InterruptedTrainingError: in `fit`, when `should_stop` returned True and the state was written.
     """
 
-    def __init__(
-        self,
-        options: BackupOptions,
-        get_state: Callable[[], TrainingState],
-        should_stop: Callable[[], bool],
-    ):
+    def __init__(self, options: BackupOptions, get_state: Callable[[], TrainingState], should_stop: Callable[[], bool]):
         super().__init__()
         self._options = options
-        self._writer = None if options.folder is None else BackupWriter(options.folder)
         self._get_state = get_state
         self._should_stop = should_stop
         self._last_backup = 0
@@ -202,10 +195,6 @@ class BackupCallback(StepCounter):
         if every_steps and self.num_steps - self._last_backup >= every_steps:
             self._write()
 
-    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        """Count the step."""
-        self.count(batch)
-
     def start_at(self, num_steps: int) -> None:
         """Set the steps done, and count the next backup from there."""
         super().start_at(num_steps)
@@ -213,18 +202,18 @@ class BackupCallback(StepCounter):
 
     def __enter__(self) -> "BackupCallback":
         if self._options.folder is not None:
-            self._options.folder.remove_unfinished()
+            self._options.folder.remove(".step-*")
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._writer is not None:
-            self._writer.finish()
+        if self._options.folder is not None:
+            self._options.folder.finish_writing()
 
     def _write(self) -> None:
         state = self._get_state()  # on all workers, because reading some variables is a collective operation
         self._last_backup = self.num_steps
-        if self._writer is not None:
-            self._writer.start(state)
+        if self._options.folder is not None:
+            self._options.folder.start_writing(state)
 
 
 @contextlib.contextmanager

@@ -1,16 +1,21 @@
-"""Where a training runs (one device, all devices of a machine, several machines, a TPU), and in which dtype."""
+"""Where a training runs (one device, all devices of a machine, several machines, a TPU), in which dtype and memory."""
 
 import contextlib
+import ctypes
+import logging
 from collections.abc import Callable, Iterator
 
 import keras
 import tensorflow as tf
 
 from bert_keras.errors import InputError
+from bert_keras.extras import Processor, check_tf_config, read_processor
 from bert_keras.pipelines.batches.epochs import BatchShare
-from bert_keras.processor import Processor, read_processor
 from bert_keras.training.config.tables import STRATEGIES
-from bert_keras.training.config.tf_config import check_tf_config
+
+_LOG = logging.getLogger(__name__)
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # the parameter numbers of mallopt in glibc's malloc.h
+_MAX_INT = 2**31 - 1  # mallopt accepts an int; free memory at the top of the heap beyond this goes back to the kernel
 
 
 def make_strategy(name: str) -> tf.distribute.Strategy:
@@ -35,6 +40,17 @@ def make_strategy(name: str) -> tf.distribute.Strategy:
     if name == "tpu":
         return _make_tpu_strategy()
     return tf.distribute.get_strategy()
+
+
+def _make_tpu_strategy() -> tf.distribute.Strategy:
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect()
+    except (ValueError, tf.errors.OpError, RuntimeError) as error:
+        raise InputError(
+            f"no TPU was found ({str(error).splitlines()[0]}): run this on a machine with a TPU, set TPU_NAME if there "
+            "are several, or choose another strategy"
+        ) from error
+    return tf.distribute.TPUStrategy(resolver)
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
@@ -65,6 +81,22 @@ def distribute_batches(
     return strategy.distribute_datasets_from_function(make_worker_batches)
 
 
+def make_all_reduce_any(strategy: tf.distribute.Strategy) -> Callable[[bool], bool]:
+    """Create a function that returns whether any worker passed True. All workers must call it at the same time."""
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or strategy.num_replicas_in_sync == 1:
+        return bool
+
+    @tf.function(autograph=False)
+    def sum_votes(vote: tf.Tensor) -> tf.Tensor:
+        def all_reduce(vote: tf.Tensor) -> tf.Tensor:
+            # a copy, because a tensor from outside the function has no device
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(vote))
+
+        return strategy.experimental_local_results(strategy.run(all_reduce, args=(vote,)))[0]
+
+    return lambda vote: float(sum_votes(tf.constant(float(vote)))) > 0
+
+
 def should_compile(jit_compile: bool | str, dtype_policy: str, processor: Processor | None = None) -> bool:
     """Return whether XLA compiles the pretraining step.
 
@@ -87,33 +119,6 @@ def should_compile(jit_compile: bool | str, dtype_policy: str, processor: Proces
     return "BF16" not in (processor or read_processor()).features
 
 
-def make_all_reduce_any(strategy: tf.distribute.Strategy) -> Callable[[bool], bool]:
-    """Create a function that returns whether any worker passed True. All workers must call it at the same time."""
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or strategy.num_replicas_in_sync == 1:
-        return bool
-
-    @tf.function(autograph=False)
-    def sum_votes(vote: tf.Tensor) -> tf.Tensor:
-        def all_reduce(vote: tf.Tensor) -> tf.Tensor:
-            # a copy, because a tensor from outside the function has no device
-            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(vote))
-
-        return strategy.experimental_local_results(strategy.run(all_reduce, args=(vote,)))[0]
-
-    return lambda vote: float(sum_votes(tf.constant(float(vote)))) > 0
-
-
-def _make_tpu_strategy() -> tf.distribute.Strategy:
-    try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect()
-    except (ValueError, tf.errors.OpError, RuntimeError) as error:
-        raise InputError(
-            f"no TPU was found ({str(error).splitlines()[0]}): run this on a machine with a TPU, set TPU_NAME if there "
-            "are several, or choose another strategy"
-        ) from error
-    return tf.distribute.TPUStrategy(resolver)
-
-
 @contextlib.contextmanager
 def dtype_policy_scope(name: str) -> Iterator[None]:
     """Set Keras's default dtype policy within the block, such as "mixed_bfloat16"."""
@@ -123,3 +128,24 @@ def dtype_policy_scope(name: str) -> Iterator[None]:
         yield
     finally:
         keras.config.set_dtype_policy(before)
+
+
+def keep_freed_memory() -> bool:
+    """Make glibc keep freed memory for later allocations instead of returning it to the kernel.
+
+    TensorFlow on a CPU allocates the large tensors of each step again. glibc maps each of them with a new `mmap`, and
+    the kernel zeroes it page by page. With this setting a step of a tiny model took 29 % less processor time. The
+    process never uses less memory than its peak. A second call changes nothing.
+
+    The setting affects the whole process, so only the commands that train call this function, never the library.
+
+    Returns:
+        False if the C library is not glibc (macOS, Windows, Alpine), and nothing changed.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return False
+    done = all(mallopt(*setting) for setting in ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, _MAX_INT)))
+    _LOG.debug("glibc keeps freed memory: %s", done)
+    return done

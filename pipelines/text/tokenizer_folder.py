@@ -11,9 +11,9 @@ import os
 import pathlib
 
 from bert_keras.checks import check_integer, check_value, quote, read_field
+from bert_keras.embedding_settings import transformer_folder
 from bert_keras.errors import InputError, UnsupportedTokenizerError
 from bert_keras.files import read_json
-from bert_keras.module_list import transformer_folder
 from bert_keras.pipelines.text.tokenizer_json import (
     AddedToken,
     check_equal,

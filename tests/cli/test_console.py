@@ -24,7 +24,7 @@ from bert_keras.cli.console import (
     printable_json,
 )
 from bert_keras.cli.main import COMMANDS, main
-from bert_keras.training.tracking.fit_progress import FitProgress
+from bert_keras.training.tracking.tracked_training import FitProgress
 
 CLI = pathlib.Path(console.__file__).parents[0]
 DISPLAY = CLI.parent / "display"

@@ -14,7 +14,7 @@ from bert_keras.cli.console import escaped_warnings, print_line
 from bert_keras.cli.main import main
 from bert_keras.display.json_log import VARIABLE, find_log_format, format_event, is_json, log_in_format
 from bert_keras.errors import InputError
-from bert_keras.training.tracking.fit_progress import FitProgress
+from bert_keras.training.tracking.tracked_training import FitProgress
 
 
 def read_events(text: str) -> list[dict]:

@@ -15,8 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.distribution import DistributedStep
-from bert_keras.training.optimizers.adamw_and_lamb import BertAdamW, Lamb
-from bert_keras.training.optimizers.muon import BertMuon
+from bert_keras.training.optimizers.update_rules import BertAdamW, BertMuon, Lamb
 from tests.distribution import train_heads
 
 BATCH_SIZE, NUM_STEPS = 6, 4

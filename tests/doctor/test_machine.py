@@ -8,7 +8,7 @@ from bert_keras.analysis.cost_model.machine_memory import get_machine_memory, re
 from bert_keras.doctor import machine
 from bert_keras.doctor.findings import Section
 from bert_keras.doctor.machine import recommend
-from bert_keras.processor import Processor, read_processor
+from bert_keras.extras import Processor, read_processor
 
 from .conftest import write_program
 

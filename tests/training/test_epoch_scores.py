@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from bert_keras.training.epoch_scores import EpochScores
+from bert_keras.training.callbacks import EpochScores
 from bert_keras.training.tracking.training_log import TrainingLog
 
 
@@ -78,11 +78,11 @@ def test_one_worker_that_stops_stops_all_workers():
 
 def test_the_best_weights_include_frozen_weights_bit_for_bit():
     epochs, model = fit([0.9, 0.1])
-    exactly = {name: np.array(values) for name, values in epochs.best_weights().items()}
+    exactly = {name: np.array(values) for name, values in epochs.best_weights.items()}
     model.seven.assign([3.0, 4.0])
     epochs.restore_best(model)
     assert (float(model.steps), model.seven.numpy().tolist()) == (2.0, [1.0, 1.0])
-    for name, values in epochs.best_weights().items():  # the best weights are a copy, not a view of the model
+    for name, values in epochs.best_weights.items():  # the best weights are a copy, not a view of the model
         np.testing.assert_array_equal(values, exactly[name])
 
 
@@ -102,7 +102,7 @@ def test_epoch_scores_are_logged_as_held_out():
 def test_epoch_scores_survive_a_backup():
     epochs, model = fit([0.1, 0.8, 0.3])
     again = EpochScores(lambda: {"good": 0.8}, "good", patience=2)
-    again.restore(json.loads(json.dumps(epochs.state())), epochs.best_weights())
+    again.restore(json.loads(json.dumps(epochs.state())), epochs.best_weights)
     again.set_model(model)
     again.on_epoch_end(0)  # of a new `fit`
     assert (again.best, len(again.epochs)) == (1, 4)
@@ -113,7 +113,7 @@ def test_epoch_scores_survive_a_backup():
 
 def test_the_state_for_a_backup_does_not_change_during_training():
     epochs, model = fit([0.1, 0.8])
-    facts, arrays = epochs.state(), epochs.best_weights()
+    facts, arrays = epochs.state(), epochs.best_weights
     log = TrainingLog(None)
     log.set_model(model)
     log.on_train_begin()

@@ -7,7 +7,7 @@ import pytest
 from bert_keras.cli.main import main
 from bert_keras.errors import InputError
 from bert_keras.training import run_pretraining
-from bert_keras.training.freed_memory import keep_freed_memory
+from bert_keras.training.strategies import keep_freed_memory
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def mallopt_calls(monkeypatch):
     """The arguments of the calls of glibc's `mallopt`."""
     calls = []
     library = types.SimpleNamespace(mallopt=lambda *setting: calls.append(setting) or 1)
-    monkeypatch.setattr("bert_keras.training.freed_memory.ctypes.CDLL", lambda name: library)
+    monkeypatch.setattr("bert_keras.training.strategies.ctypes.CDLL", lambda name: library)
     return calls
 
 
@@ -28,7 +28,7 @@ def test_two_malloc_settings_keep_freed_memory(mallopt_calls):
 
 
 def test_nothing_is_done_without_glibc(monkeypatch):
-    monkeypatch.setattr("bert_keras.training.freed_memory.ctypes.CDLL", lambda name: types.SimpleNamespace())
+    monkeypatch.setattr("bert_keras.training.strategies.ctypes.CDLL", lambda name: types.SimpleNamespace())
     assert not keep_freed_memory()
 
 

@@ -14,11 +14,8 @@ from bert_keras.cli.main import main
 from bert_keras.errors import InputError
 from bert_keras.training import FineTuning
 from bert_keras.training.backups import BackupFolder, BackupOptions
-from bert_keras.training.config.distillation_settings import Distillation
-from bert_keras.training.config.finetuning_settings import LORA_HEAD_RATE_FACTOR, LORA_LEARNING_RATE
-from bert_keras.training.methods.adapter_training import AdapterTraining
-from bert_keras.training.methods.label_training import LabelTraining
-from bert_keras.training.optimizers.layer_decay import compute_rate_factors
+from bert_keras.training.config.finetuning_settings import LORA_HEAD_RATE_FACTOR, LORA_LEARNING_RATE, Distillation
+from bert_keras.training.methods import AdapterTraining, LabelTraining, compute_rate_factors
 from tests.marks import slow, slow_except
 from tests.training.finetune_tiny import LORA, TASKS, TEXTS, Losses, describe, digest, make_report, tuned
 from tests.training.processes import finish, start
@@ -266,7 +263,7 @@ def test_the_command_prints_what_is_trained_and_writes_both_models(trained, tiny
 
 
 def test_a_search_tries_higher_learning_rates():
-    from bert_keras.training.search.search_space import make_search_space
+    from bert_keras.training.search.searched_finetuning import make_search_space
 
     low, high = make_search_space(FineTuning(lora_rank=8), hidden_dim=768, num_sequences=900, fixed=[]).rates
     assert low < LORA_LEARNING_RATE < high

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.errors import InputError, InterruptedTrainingError
-from bert_keras.training.backups import NO_BACKUP, BackupFolder, BackupOptions, BackupWriter, TrainingState
+from bert_keras.training.backups import NO_BACKUP, BackupFolder, BackupOptions, TrainingState
 from bert_keras.training.fitting import Phase, fit_phases
 from bert_keras.training.resuming import BackupCallback, TrainingProgress
 from bert_keras.training.tracking.training_log import TrainingLog
@@ -256,9 +256,8 @@ def test_a_training_resumes_from_the_backup_before_a_damaged_one(copied_backups,
 def test_a_full_disk_loses_a_backup_but_not_the_training(small_disk, caplog):
     backups = BackupFolder(small_disk / "backups")
     backups.write(TrainingState(3, {"a": np.zeros(3)}, {}))
-    writer = BackupWriter(backups)
-    writer.start(TrainingState(6, {"a": np.zeros(100_000)}, {}))
-    writer.finish()
+    backups.start_writing(TrainingState(6, {"a": np.zeros(100_000)}, {}))
+    backups.finish_writing()
     assert "the backup of step 6 could not be written to" in caplog.text
     assert "No space left on device" in caplog.text
     assert [path.name for path in backups.path.iterdir()] == ["step-000000003"]

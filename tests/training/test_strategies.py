@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.errors import InputError
+from bert_keras.extras import Processor
 from bert_keras.pipelines.batches.epochs import BatchShare
-from bert_keras.processor import Processor
 from bert_keras.training.backups import NO_BACKUP
 from bert_keras.training.strategies import make_strategy, should_compile
 from tests.training.processes import finish, start, wait_for_step

@@ -19,8 +19,7 @@ import tensorflow as tf
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.training import Pretraining, run_pretraining
 from bert_keras.training.backups import BackupFolder, BackupOptions
-from bert_keras.training.config.recipes import parse_assignments
-from bert_keras.training.config.sources import infer_settings
+from bert_keras.training.config.sources import infer_settings, parse_assignments
 from bert_keras.training.resuming import read_variables
 from bert_keras.training.strategies import is_chief, make_strategy
 

@@ -30,8 +30,7 @@ from bert_keras.checks import check_integer
 from bert_keras.config import BertConfig
 from bert_keras.extras import check_tensorflow_backend
 from bert_keras.heads.known_heads import find_head_of_class
-from bert_keras.training.config.phases import PhasePlan
-from bert_keras.training.config.recipes import Pretraining
+from bert_keras.training.config.recipes import PhasePlan, Pretraining
 from bert_keras.training.strategies import should_compile
 
 _LENGTH, _BATCH_SIZE = 128, 1

@@ -11,7 +11,8 @@ from bert_keras.architectures import bert
 from bert_keras.config import PRESETS, BertConfig
 from bert_keras.errors import InputError
 from bert_keras.heads import known_heads
-from bert_keras.training.config.recipes import RECIPES, Pretraining
+from bert_keras.training.config.recipes import Pretraining
+from bert_keras.training.config.tables import RECIPES
 
 if typing.TYPE_CHECKING:
     import keras

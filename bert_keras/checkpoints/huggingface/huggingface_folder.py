@@ -20,10 +20,10 @@ from bert_keras.checkpoints.huggingface.weights_file import is_weights, open_wei
 from bert_keras.checkpoints.vocabulary_file import open_tokenizer
 from bert_keras.checks import format_names
 from bert_keras.config import BertConfig
+from bert_keras.embedding_settings import MODULES, transformer_folder
 from bert_keras.errors import InputError
 from bert_keras.files import check_checksums, read_json
-from bert_keras.heads.known_heads import HEADS
-from bert_keras.module_list import MODULES, transformer_folder
+from bert_keras.heads.known_heads import HEADS, PRETRAINED_HEADS, get_head
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,8 @@ def read_folder(folder: str | os.PathLike, *, with_generator: bool = True, any_h
 
     checkpoint.check_content = check_content
     checkpoint.not_carried_over += describe_unused_tensors(unread, model)
-    if with_generator and model == "ElectraPretrainer" and (folder / GENERATOR).is_dir():
+    objective = get_head(model).objective
+    if with_generator and objective is not None and objective.has_generator and (folder / GENERATOR).is_dir():
         checkpoint.generator = _read_generator(folder / GENERATOR)
         checkpoint.settings["generator_config"] = checkpoint.generator.config
     return checkpoint
@@ -106,10 +107,10 @@ def _read_model(folder: pathlib.Path, values: dict, source: str, *, any_head: bo
 
 def _read_generator(folder: pathlib.Path) -> Checkpoint:
     generator = read_folder(folder, with_generator=False)
-    if generator.model != "BertMaskedLM":
+    expected = PRETRAINED_HEADS["mlm"].model_name
+    if generator.model != expected:
         raise InputError(
-            f"{folder} holds a {generator.model}; expected BertMaskedLM, ELECTRA's generator: copy the whole folder "
-            "again"
+            f"{folder} holds a {generator.model}; expected {expected}, ELECTRA's generator: copy the whole folder again"
         )
     return generator
 

@@ -4,11 +4,10 @@ import pathlib
 from typing import Any
 
 from bert_keras.checks import quote, read_field
-from bert_keras.embedding_settings import POOLINGS, SIMILARITIES, check_pooling
+from bert_keras.embedding_settings import MODULES, POOLINGS, SIMILARITIES, Module, check_pooling, read_module_list
 from bert_keras.errors import InputError
 from bert_keras.files import read_json, write_json
 from bert_keras.heads.known_heads import find_head_of_class
-from bert_keras.module_list import MODULES, Module, read_module_list
 
 MODEL_CONFIG = "config_sentence_transformers.json"
 TRANSFORMER_CONFIG = "sentence_bert_config.json"

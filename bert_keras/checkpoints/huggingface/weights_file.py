@@ -15,9 +15,9 @@ from bert_keras.architectures.known_architectures import ARCHITECTURES
 from bert_keras.checkpoints.checkpoint import StoredWeight
 from bert_keras.checkpoints.huggingface.weight_names import normalize_tensor_name
 from bert_keras.checks import quote, read_field, resolve_inside
+from bert_keras.embedding_settings import MODULES, transformer_folder
 from bert_keras.errors import InputError
 from bert_keras.files import compute_digest, parse_json, read_json
-from bert_keras.module_list import MODULES, transformer_folder
 
 WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"

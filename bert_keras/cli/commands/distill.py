@@ -41,14 +41,14 @@ from bert_keras.cli.options.argument_checks import (
 from bert_keras.config import PRESETS
 from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
-from bert_keras.training.config.distillation_file import KEYS, read_distillation_file
-from bert_keras.training.config.distillation_settings import Distillation
+from bert_keras.training.config.finetuning_settings import Distillation
+from bert_keras.training.config.settings_files import DISTILLATION_KEYS, read_distillation_file
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.tasks.base import Task
     from bert_keras.tasks.examples.distillation_data import DistillationData
-    from bert_keras.training.distilling.distilled_folder import Distilled
+    from bert_keras.training.distilling.distilling_to_folder import Distilled
 
 
 # flag, field of Distillation, type or choices, help
@@ -113,7 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     finetuning_options.apply_settings_file(
-        arguments, lambda path: read_distillation_file(path, _OPTION_NAMES), KEYS, _DEFAULTS
+        arguments, lambda path: read_distillation_file(path, _OPTION_NAMES), DISTILLATION_KEYS, _DEFAULTS
     )
     teacher, settings = _checked(arguments)
     task = _read_task(arguments, teacher, settings)
@@ -123,9 +123,9 @@ def run(arguments: argparse.Namespace) -> None:
     load_tensorflow()
     strategy = training_options.prepare_devices(arguments)
     from bert_keras.training.distilling.distilling_to_folder import distill
-    from bert_keras.training.distilling.teacher_scores import score_teacher
+    from bert_keras.training.distilling.teacher_training import score_teacher
     from bert_keras.training.strategies import is_chief
-    from bert_keras.training.tracking.fit_progress import FitProgress
+    from bert_keras.training.tracking.tracked_training import FitProgress
 
     described = {"task": task_options.format_task(task), **task_options.describe_skipped(data.bad)}
     described |= describe_settings(settings, has_labels=data.num_labelled > 0)
@@ -149,7 +149,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _print_result(arguments: argparse.Namespace, distilled: Distilled) -> None:
-    from bert_keras.training.distilling.distilled_folder import collect_distillation_metrics
+    from bert_keras.training.distilling.distilling_to_folder import collect_distillation_metrics
     from bert_keras.training.finetuned_folder import describe_epoch
 
     data, name = distilled.data, distilled.task.main_score

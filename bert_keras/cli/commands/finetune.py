@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> None:
     strategy = training_options.prepare_devices(arguments)
     from bert_keras.training.finetuning_to_folder import finetune
     from bert_keras.training.strategies import is_chief
-    from bert_keras.training.tracking.fit_progress import FitProgress
+    from bert_keras.training.tracking.tracked_training import FitProgress
 
     described = _describe_task(data) | describe_training(settings, data.task, strategy)
     described |= adapters

@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
     print_settings("plan", _describe_settings(arguments))
     load_tensorflow()
     from bert_keras.analysis.cost_model.planning import plan
-    from bert_keras.training.freed_memory import keep_freed_memory
+    from bert_keras.training.strategies import keep_freed_memory
 
     keep_freed_memory()  # as in training, because training steps are timed here
     planned = plan(

@@ -43,8 +43,7 @@ from bert_keras.training.config.tables import DTYPE_POLICIES, MASK_UNITS, OBJECT
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from bert_keras.training.config.phases import PhasePlan
-    from bert_keras.training.config.recipes import Pretraining
+    from bert_keras.training.config.recipes import PhasePlan, Pretraining
     from bert_keras.training.continued_pretraining import Start
 
 _MASK_UNIT_NAMES = {"token": "tokens", "whole_word": "whole words", "span": "spans"}
@@ -123,7 +122,7 @@ def run(arguments: argparse.Namespace) -> None:
     strategy = prepare_devices(arguments)
     from bert_keras.training.pretraining_to_folder import describe_metrics, pretrain
     from bert_keras.training.strategies import is_chief
-    from bert_keras.training.tracking.fit_progress import FitProgress
+    from bert_keras.training.tracking.tracked_training import FitProgress
 
     print_settings("pretrain", _describe_settings(arguments, settings, plans, manifests, strategy, start))
     num_seconds = None if plans[0].seconds is None else sum(plan.seconds for plan in plans)
@@ -154,8 +153,8 @@ def resolve_settings(arguments: argparse.Namespace) -> tuple[Pretraining, list[d
         InputError: settings are unknown, invalid, or incompatible with each other or with the records.
     """
     from bert_keras.pipelines.records import read_manifest
-    from bert_keras.training.config.recipes import Pretraining, parse_assignments
-    from bert_keras.training.config.sources import infer_settings
+    from bert_keras.training.config.recipes import Pretraining
+    from bert_keras.training.config.sources import infer_settings, parse_assignments
 
     overrides = {key: vars(arguments)[key] for _, key, _, _ in _FLAGS} | parse_assignments(arguments.set)
     if arguments.no_xla or arguments.deterministic:  # Keras does not compile then, and would warn

@@ -27,13 +27,13 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.publishing import get_companion_folder
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
-from bert_keras.training.config.finetuning_file import KEYS, read_finetuning_file
 from bert_keras.training.config.finetuning_settings import (
     LEARNING_RATE,
     LORA_HEAD_RATE_FACTOR,
     LORA_LEARNING_RATE,
     FineTuning,
 )
+from bert_keras.training.config.settings_files import FINETUNING_KEYS, read_finetuning_file
 from bert_keras.training.config.tables import DTYPE_POLICIES
 from bert_keras.training.search.trials import check_search_installed
 
@@ -41,10 +41,9 @@ if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.tasks.examples.training_data import TrainingData
     from bert_keras.training.config.finetuning_settings import FineTuning
-    from bert_keras.training.search.search_space import SearchSpace
-    from bert_keras.training.search.searched_finetuning import Search
+    from bert_keras.training.search.searched_finetuning import Search, SearchSpace
     from bert_keras.training.search.trials import TrialResult
-    from bert_keras.training.tracking.fit_progress import FitProgress
+    from bert_keras.training.tracking.tracked_training import FitProgress
 
 
 # flag, field of FineTuning, type or choices, help
@@ -170,7 +169,7 @@ def apply_config(arguments: argparse.Namespace) -> None:
     Raises:
         InputError: the file cannot be read or has wrong keys or values; or neither it nor an option names the examples.
     """
-    apply_settings_file(arguments, lambda path: read_finetuning_file(path, _OPTION_NAMES), KEYS, _DEFAULTS)
+    apply_settings_file(arguments, lambda path: read_finetuning_file(path, _OPTION_NAMES), FINETUNING_KEYS, _DEFAULTS)
     if arguments.train is None:
         raise InputError(
             'no training examples were named; expected a file: add --train FILE, or train = "FILE" to the file of '
@@ -246,9 +245,15 @@ def make_space(
     """
     if arguments.search is None:
         return None
-    from bert_keras.training.search.searched_finetuning import make_space_for_data
+    from bert_keras.training.search.searched_finetuning import make_search_space
 
-    return make_space_for_data(settings, arguments.given_settings, checkpoint, data, num_replicas)
+    return make_search_space(
+        settings,
+        hidden_dim=checkpoint.config.hidden_dim,
+        num_sequences=len(data.train),
+        fixed=arguments.given_settings,
+        batch_multiple=num_replicas * settings.accumulation_steps,
+    )
 
 
 def describe_search(arguments: argparse.Namespace, space: SearchSpace | None) -> dict[str, object]:

@@ -25,12 +25,11 @@ from bert_keras.cli.options.argument_checks import (
     positive_integer,
 )
 from bert_keras.errors import InputError
-from bert_keras.extras import make_python_command
+from bert_keras.extras import check_tf_config, make_python_command
 from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.publishing import check_writable_folder, get_companion_folder
-from bert_keras.training.config.callback_names import CallbackName
 from bert_keras.training.config.tables import STRATEGIES
-from bert_keras.training.config.tf_config import check_tf_config
+from bert_keras.training.tracking.named_callbacks import CallbackName
 
 if TYPE_CHECKING:
     import keras
@@ -89,7 +88,7 @@ def check_out(arguments: argparse.Namespace, *inputs: pathlib.Path) -> None:
     check_writable_folder(arguments.out, arguments.command, overwrite=arguments.overwrite, inputs=inputs)
     if arguments.strategy == "multi-worker" and arguments.workers is None:
         check_tf_config()
-    from bert_keras.training.output_folder import check_no_backup
+    from bert_keras.training.backups import check_no_backup
 
     check_no_backup(arguments.out, resume=arguments.resume, overwrite=arguments.overwrite, spell=spell_flag)
 
@@ -100,8 +99,7 @@ def prepare_devices(arguments: argparse.Namespace) -> tf.distribute.Strategy:
     Raises:
         InputError: the device does not exist, or `TF_CONFIG` is invalid.
     """
-    from bert_keras.training.freed_memory import keep_freed_memory
-    from bert_keras.training.strategies import make_strategy
+    from bert_keras.training.strategies import keep_freed_memory, make_strategy
 
     keep_freed_memory()
     if arguments.deterministic:
@@ -159,7 +157,7 @@ def format_backups(arguments: argparse.Namespace) -> str:
     text = f"{when}, in {get_companion_folder(arguments.out, 'training')}"
     if not arguments.resume:
         return text
-    from bert_keras.training.output_folder import get_backup_folder
+    from bert_keras.training.backups import get_backup_folder
 
     steps = get_backup_folder(arguments.out).steps()
     return f"{text}; " + (f"the latest is from step {steps[-1]:,}" if steps else "there is none to resume from")

@@ -12,9 +12,9 @@ from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.huggingface.huggingface_folder import read_description
 from bert_keras.checkpoints.vocabulary_file import open_tokenizer
 from bert_keras.checks import check_integer, quote
+from bert_keras.embedding_settings import transformer_folder
 from bert_keras.errors import InputError
 from bert_keras.heads.known_heads import HEADS, get_head, list_model_names
-from bert_keras.module_list import transformer_folder
 from bert_keras.tasks.engines.engine import Engine
 
 DESCRIPTION = "assets.extra/model"  # in a SavedModel: the folder with config.json and the tokenizer

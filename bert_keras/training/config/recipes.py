@@ -1,4 +1,4 @@
-"""`Pretraining`: all settings of one run, from a named recipe, a TOML file and options. No TensorFlow here.
+"""`Pretraining`: all settings of one run, from a named recipe, a TOML file and options, and the plan of its phases.
 
 Options override the file, the file overrides the recipe, the recipe overrides the defaults. Some settings replace
 others as a group: a preset replaces sizes, a budget replaces the budget, and sequence lengths replace the phases of the
@@ -6,6 +6,8 @@ sources before them. A run with `model.start_from` uses only the objective, the 
 `pretraining_dropout` of a recipe's model.
 """
 
+import dataclasses
+import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -14,20 +16,37 @@ import tomli_w
 from bert_keras.errors import InputError
 from bert_keras.pipelines.records.manifest import list_tokenizer_differences
 from bert_keras.pipelines.records.settings import build_remake_command
-from bert_keras.training.config.phases import PhasePlan, join_schedules, plan_phases
 from bert_keras.training.config.settings import settings, to_plain_values
-from bert_keras.training.config.sources import (
-    get_recipe_path,
-    infer_settings,
-    merge_sources,
-    parse_assignments,
-    read_sources,
-)
-from bert_keras.training.config.tables import RECIPES, RunSettings
-
-__all__ = ["RECIPES", "PhasePlan", "Pretraining", "get_recipe_path", "infer_settings", "parse_assignments"]
+from bert_keras.training.config.sources import merge_sources, read_sources
+from bert_keras.training.config.tables import BudgetSettings, PhaseSettings, RunSettings
 
 _SHARE_TOLERANCE = 1e-6  # shares written with a few digits need not sum to exactly 1
+_SECONDS_PER_HOUR = 3600.0
+
+
+@dataclasses.dataclass(frozen=True)
+class PhasePlan:
+    """One phase with every number resolved.
+
+    Attributes:
+        records: index of the records folder, from 0.
+        max_sequence_length: tokens per sequence.
+        max_predictions: masked positions per sequence.
+        batch_size: sequences per step.
+        learning_rate: the peak.
+        rewarm: whether the phase starts a new schedule.
+        num_steps: optimizer steps; None for a budget in hours.
+        seconds: duration; None for other budgets.
+    """
+
+    records: int
+    max_sequence_length: int
+    max_predictions: int
+    batch_size: int
+    learning_rate: float
+    rewarm: bool
+    num_steps: int | None
+    seconds: float | None
 
 
 @settings
@@ -94,7 +113,25 @@ class Pretraining(RunSettings):
         Raises:
             InputError: a phase would have no step; or the budget is in epochs and `num_records` is missing.
         """
-        return plan_phases(self, num_records)
+        phases, hours = self.phases or [PhaseSettings()], self.budget.hours
+        sizes = [phase.batch_size or self.batches.batch_size for phase in phases]
+        steps = _compute_steps(phases, sizes, self.budget, num_records)
+        plans = []
+        for phase, size, num_steps in zip(phases, sizes, steps, strict=True):
+            length = self.records.max_sequence_lengths[phase.records]
+            plans.append(
+                PhasePlan(
+                    records=phase.records,
+                    max_sequence_length=length,
+                    max_predictions=self.batches.num_predictions(length),
+                    batch_size=size,
+                    learning_rate=phase.learning_rate or self.optimizer.learning_rate,
+                    rewarm=phase.rewarm or phase.learning_rate is not None,
+                    num_steps=num_steps,
+                    seconds=None if hours is None else hours * _SECONDS_PER_HOUR * phase.share,
+                )
+            )
+        return plans
 
     def check_records(self, manifests: Sequence[Mapping[str, object]], folders: Sequence[str]) -> None:
         """Check that there is one records folder for each length, made with the run's settings and one tokenizer.
@@ -135,14 +172,18 @@ class Pretraining(RunSettings):
         yield from self._phase_conflicts()
 
     def _model_conflicts(self) -> Iterator[str]:
-        if self.model.objective == "bert" and self.records.sentence_objective == "none":
-            yield "model.objective 'bert' needs sentence pairs, and records.sentence_objective is 'none': change either"
+        objective = self.model.head.objective
+        if objective.reads_pairs and self.records.sentence_objective == "none":
+            yield (
+                f"model.objective {objective.name!r} needs sentence pairs, and records.sentence_objective is 'none': "
+                "change either"
+            )
         if self.model.start_from is not None:  # checked by `continued_pretraining.resolve_start`
             return
         try:
             # any vocabulary size will do: that of the records is not known yet, and the other sizes do not depend on it
             config = self.model.bert_config(30522, max(self.records.max_sequence_lengths))
-            if self.model.objective == "electra":
+            if objective.has_generator:
                 self.model.generator_config(config)
         except InputError as error:
             yield f"[model] {error}"
@@ -172,3 +213,46 @@ class Pretraining(RunSettings):
                     f"phase {number} uses records {phase.records}, counted from 0, and records.max_sequence_lengths "
                     f"has {num_folders}: add its length, or remove the phase"
                 )
+
+
+def join_schedules(plans: Sequence[PhasePlan]) -> list[tuple[float, float]]:
+    """Return (peak learning rate, steps or seconds) of each schedule; a phase without `rewarm` extends it."""
+    schedules: list[tuple[float, float]] = []
+    for plan in plans:
+        amount = plan.seconds if plan.num_steps is None else plan.num_steps
+        if schedules and not plan.rewarm:
+            peak, before = schedules.pop()
+            schedules.append((peak, before + amount))
+        else:
+            schedules.append((plan.learning_rate, amount))
+    return schedules
+
+
+def _compute_steps(
+    phases: Sequence[PhaseSettings], batch_sizes: Sequence[int], budget: BudgetSettings, num_records: Sequence[int]
+) -> list[int | None]:
+    if budget.hours is not None:
+        return [None] * len(phases)
+    if budget.steps is not None:
+        ends = [round(budget.steps * share) for share in itertools.accumulate(phase.share for phase in phases)]
+        steps = [end - begin for begin, end in itertools.pairwise([0, *ends])]
+        source = f"budget.steps {budget.steps}"
+    else:
+        needed = 1 + max(phase.records for phase in phases)
+        if len(num_records) < needed:
+            raise InputError(
+                f"budget.epochs is {budget.epochs:g}, and num_records has {len(num_records)} items; expected {needed}, "
+                "one for each records folder: add them, or set the budget in steps or hours"
+            )
+        counts = [num_records[phase.records] for phase in phases]
+        steps = [
+            int(budget.epochs * phase.share * count / size)
+            for phase, size, count in zip(phases, batch_sizes, counts, strict=True)
+        ]
+        source = f"budget.epochs {budget.epochs:g} of {counts} records"
+    if 0 in steps:
+        raise InputError(
+            f"{source} gives the phases {steps} steps of {list(batch_sizes)} sequences; expected one or more in each: "
+            "raise the budget or lower batches.batch_size"
+        )
+    return steps

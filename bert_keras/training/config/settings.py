@@ -96,13 +96,18 @@ def settings(cls: type) -> type:
         try:
             initialize(self, *args, **kwargs)
         except pydantic.ValidationError as error:
-            faults = _describe(error, [field.name for field in dataclasses.fields(cls)])
+            faults = _describe(error, list_fields(cls))
             raise InputError(f"invalid {cls.__name__}: {join_faults(faults)}") from None
         if conflicts := list(getattr(self, "conflicts", list)()):
             raise InputError(join_faults(conflicts))
 
     cls.__init__ = initialize_or_raise
     return cls
+
+
+def list_fields(kind: type) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass."""
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def find_faults(kind: type, values: object, known_keys: Collection[str]) -> list[str]:
@@ -133,9 +138,17 @@ def join_faults(faults: Collection[str]) -> str:
 def to_plain_values(value: object) -> object:
     """Convert a settings object to nested dicts and lists for TOML and JSON, without the fields that are None."""
     if dataclasses.is_dataclass(value):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        fields = {name: getattr(value, name) for name in list_fields(value)}
         return {name: to_plain_values(one) for name, one in fields.items() if one is not None}
     return [to_plain_values(item) for item in value] if isinstance(value, tuple) else value
+
+
+def flatten(values: Mapping[str, object], path: str = "") -> dict[str, object]:
+    """Return the values of nested tables, keyed by dotted key."""
+    flat: dict[str, object] = {}
+    for name, value in values.items():
+        flat |= flatten(value, f"{path}{name}.") if isinstance(value, Mapping) else {path + name: value}
+    return flat
 
 
 def _describe(error: pydantic.ValidationError, known_keys: Collection[str]) -> list[str]:

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from bert_keras.checks import quote
 from bert_keras.config import RENAMED_TASK_SETTINGS
 from bert_keras.errors import InputError
-from bert_keras.training.config.settings import find_faults, join_faults
+from bert_keras.files import parse_toml, read_toml
+from bert_keras.heads.known_heads import PRETRAINED_HEADS
+from bert_keras.training.config.settings import find_faults, join_faults, list_fields
 from bert_keras.training.config.tables import RECIPES, SIZE_FIELDS, START_OPTIMIZER, PhaseSettings, RunSettings
-from bert_keras.training.config.toml_files import parse_toml, read_toml
 
 _TABLES = {field.name: field.type for field in dataclasses.fields(RunSettings) if dataclasses.is_dataclass(field.type)}
 # the settings of a recipe's model that `start_from` leaves valid
@@ -37,8 +38,10 @@ def get_recipe_path(name: str) -> pathlib.Path:
 def known_keys() -> list[str]:
     """Return every dotted key that the TOML file of a run may contain."""
     tables = {**_TABLES, "phases": PhaseSettings}
-    nested = [f"{name}.{field.name}" for name, table in tables.items() for field in dataclasses.fields(table)]
-    return [field.name for field in dataclasses.fields(RunSettings)] + nested
+    return [
+        *list_fields(RunSettings),
+        *(f"{name}.{key}" for name, table in tables.items() for key in list_fields(table)),
+    ]
 
 
 def parse_assignments(assignments: Sequence[str]) -> dict[str, object]:
@@ -73,7 +76,8 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, object]:
 def infer_settings(manifests: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """Infer settings of a run from its records, by dotted keys, for `Pretraining.resolve(defaults=...)`.
 
-    The sentence objective of the records chooses the model: "bert" for "nsp" and "sop", "mlm" for "none".
+    The sentence objective of the records chooses the objective: the first one that reads pairs of sentences, or that
+    does not if the records have none.
 
     Args:
         manifests: the manifests of the run's records folders, in the order of its phases.
@@ -90,7 +94,9 @@ def infer_settings(manifests: Sequence[Mapping[str, object]]) -> dict[str, objec
             )
     settings = {f"records.{name}": first[name] for name in _SHARED_BY_RECORDS}
     settings["records.max_sequence_lengths"] = [manifest["max_sequence_length"] for manifest in manifests]
-    return settings | {"model.objective": "mlm" if first["sentence_objective"] == "none" else "bert"}
+    has_pairs = first["sentence_objective"] != "none"
+    name = next(name for name, head in PRETRAINED_HEADS.items() if head.objective.reads_pairs == has_pairs)
+    return settings | {"model.objective": name}
 
 
 def upgrade_settings(values: Mapping[str, object]) -> dict[str, object]:

@@ -9,6 +9,8 @@ from pydantic import Field
 
 from bert_keras.config import HIDDEN_ACTS, POSITION_TYPES, PRESETS, BertConfig
 from bert_keras.errors import InputError
+from bert_keras.heads.head import Head
+from bert_keras.heads.known_heads import PRETRAINED_HEADS
 from bert_keras.pipelines.records.settings import build_make_records_command, build_remake_command
 from bert_keras.training.config.settings import (
     BudgetNumber,
@@ -24,32 +26,22 @@ from bert_keras.training.config.settings import (
     Rate,
     Seed,
     Text,
+    list_fields,
     settings,
     to_plain_values,
 )
 
 RECIPES = ("bert", "roberta", "electra-small", "24h", "cramming", "fast")
-OBJECTIVES = ("bert", "mlm", "electra")
+OBJECTIVES = tuple(PRETRAINED_HEADS)
 SENTENCE_OBJECTIVES = ("nsp", "sop", "none")
 DTYPE_POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 MASK_UNITS = ("token", "whole_word", "span")
 STRATEGIES = ("one-device", "mirrored", "multi-worker", "tpu")  # an option of the commands, not a setting of a run
 OPTIMIZERS = ("adamw", "lamb", "muon")
-# the names in schedules.SCHEDULES, which imports Keras; a test compares them
 SCHEDULES = ("linear", "cosine", "polynomial", "constant", "inverse_sqrt", "one_cycle")
 SIZE_FIELDS = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim", "embedding_dim")
-
 OUTPUT_BIASES = ("zeros", "token_frequency")
 
-_NOT_IN_CONFIG = (
-    "objective",
-    "preset",
-    "generator_size",
-    "dtype_policy",
-    "start_from",
-    "output_bias",
-    "pretraining_dropout",
-)
 DEFAULT_PRESET, DEFAULT_GENERATOR_SIZE = "tiny", 0.25
 # Continued pretraining needs a lower learning rate, or it overwrites what the checkpoint has learned. 5e-5 is the
 # default of transformers' `run_mlm.py`; Google's README of BERT recommends 2e-5. Warm-up: Gururangan et al. 2020.
@@ -76,7 +68,7 @@ class ModelSettings:
         num_layers ... initializer_range: fields of `BertConfig`. Default: those of the preset or of `start_from`.
     """
 
-    objective: Literal[OBJECTIVES] = "bert"
+    objective: Literal[OBJECTIVES] = OBJECTIVES[0]
     preset: Literal[tuple(PRESETS)] | None = None
     generator_size: PositiveFraction | None = None
     dtype_policy: Literal[DTYPE_POLICIES] = "float32"
@@ -101,13 +93,18 @@ class ModelSettings:
             object.__setattr__(self, "preset", self.preset or DEFAULT_PRESET)
             object.__setattr__(self, "generator_size", self.generator_size or DEFAULT_GENERATOR_SIZE)
 
+    @property
+    def head(self) -> Head:
+        """The head of the model that the objective trains."""
+        return PRETRAINED_HEADS[self.objective]
+
     def bert_config(self, vocabulary_size: int, max_sequence_length: int) -> BertConfig:
         """Return the config of the encoder.
 
         Raises:
             InputError: the sizes do not fit together.
         """
-        overrides = {name: value for name, value in to_plain_values(self).items() if name not in _NOT_IN_CONFIG}
+        overrides = {name: value for name, value in to_plain_values(self).items() if name in MODEL_FIELDS}
         sizes = {"vocabulary_size": vocabulary_size, "max_sequence_length": max_sequence_length}
         return BertConfig.from_preset(self.preset or DEFAULT_PRESET, **sizes, **overrides)
 
@@ -125,7 +122,7 @@ class ModelSettings:
 
 
 # the settings that `start_from` determines
-MODEL_FIELDS = tuple(field.name for field in dataclasses.fields(ModelSettings) if field.name not in _NOT_IN_CONFIG)
+MODEL_FIELDS = tuple(name for name in list_fields(ModelSettings) if name in list_fields(BertConfig))
 
 
 @settings
@@ -210,7 +207,7 @@ class OptimizerSettings:
     Args:
         name: "adamw", "lamb" or "muon".
         learning_rate: the peak. Default with `start_from`: 5e-5.
-        schedule: one of `schedules.SCHEDULES`.
+        schedule: one of `SCHEDULES`, see `optimizers/schedules.py`.
         warmup_ratio: fraction of the steps, or of the time, with a rising learning rate. Default with `start_from`:
             0.06.
         power: exponent of the "polynomial" schedule.

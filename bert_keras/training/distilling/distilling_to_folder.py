@@ -23,22 +23,51 @@ from bert_keras.tasks.examples.distillation_data import (
 )
 from bert_keras.tasks.examples.file_options import FileOptions
 from bert_keras.tasks.examples.held_out import check_dev_share
-from bert_keras.tasks.examples.option_checks import DEV_SHARE, check_keyword_arguments, check_options_of_task
-from bert_keras.training.backups import NO_BACKUP, BackupOptions
-from bert_keras.training.config.distillation_file import KEYS
-from bert_keras.training.config.distillation_settings import Distillation
+from bert_keras.tasks.examples.option_checks import DEV_SHARE, check_options_of_task
+from bert_keras.training.backups import BackupOptions, check_no_backup, train_to_folder
+from bert_keras.training.config.finetuning_settings import Distillation
+from bert_keras.training.config.settings import list_fields
+from bert_keras.training.config.settings_files import DISTILLATION_FILE, DISTILLATION_KEYS
 from bert_keras.training.config.sources import upgrade_settings
-from bert_keras.training.distilling.distilled_folder import Distilled, save_distilled
-from bert_keras.training.distilling.student_checkpoint import make_student_checkpoint
 from bert_keras.training.distilling.student_start import start_student
-from bert_keras.training.distilling.teacher_scores import score_teacher
-from bert_keras.training.distilling.teacher_training import TeacherTraining
-from bert_keras.training.finetuning_to_folder import FineTuningRun
-from bert_keras.training.output_folder import check_no_backup, get_backup_folder, train_to_folder
+from bert_keras.training.distilling.teacher_training import TeacherTraining, make_student_checkpoint, score_teacher
+from bert_keras.training.finetuned_folder import collect_metrics, list_card_facts, write_trained
+from bert_keras.training.finetuning import FineTuned
+from bert_keras.training.finetuning_to_folder import FineTuningRun, split_settings
 from bert_keras.training.strategies import is_chief
 from bert_keras.training.tracking.tracked_training import check_verbose
 
 _LENGTHS = ("max_sequence_length", "window_overlap")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Distilled(FineTuned):
+    """The result of a distillation run: a fine-tuned student, and its teacher.
+
+    Attributes:
+        teacher_scores: the scores of the teacher on the held-out examples, keyed by name.
+        teacher_size: the number of parameters of the teacher.
+        student: where the student's first weights are from.
+    """
+
+    teacher_scores: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    teacher_size: int = 0
+    student: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """The main score of the student, divided by that of the teacher; None if that is not positive."""
+        name = self.task.main_score
+        theirs = self.teacher_scores[name]
+        return self.scores[name] / theirs if theirs > 0 else None
+
+    def compare(self) -> Sequence[tuple[str, int, float]]:
+        """Return the name, the number of parameters and the main score of both models."""
+        name = self.task.main_score
+        return [
+            ("teacher", self.teacher_size, self.teacher_scores[name]),
+            ("student", self.model.count_params(), self.scores[name]),
+        ]
 
 
 def distill(
@@ -101,7 +130,11 @@ def distill(
         (1, 'accuracy')
     """
     check_tensorflow_backend("bk.distill")
-    distillation, file_options, lengths = _split_settings(upgrade_settings(settings))
+    settings = upgrade_settings(settings)
+    training, file_options, lengths = split_settings(settings, "distill", Distillation, _LENGTHS)
+    if isinstance(training.get("student"), os.PathLike):
+        training["student"] = os.fspath(training["student"])
+    distillation = Distillation(**training)
     check_dev_share(dev_share)
     check_verbose(verbose)
     strategy = strategy or tf.distribute.get_strategy()
@@ -131,35 +164,56 @@ def distill(
         data = score_teacher(data, teacher)
     method = TeacherTraining(teacher, load_tokenizer(student), data, distillation)
     tracking = (strategy, callbacks, listeners, tensorboard, verbose)
-    run = FineTuningRun(student, data, distillation, *tracking, method=method, keys=KEYS)
+    run = FineTuningRun(student, data, distillation, *tracking, method=method, keys=DISTILLATION_KEYS)
 
     def train_all(backup: BackupOptions) -> Distilled:
         tuned = run.train(backup)
-        fields = {field.name: getattr(tuned, field.name) for field in dataclasses.fields(tuned)}
+        fields = {name: getattr(tuned, name) for name in list_fields(tuned)}
         given = {"teacher_scores": data.teacher_scores, "teacher_size": data.teacher_size}
         return Distilled(**fields, **given, student=description)
-
-    if out is None:
-        return train_all(dataclasses.replace(NO_BACKUP, allow_changes=allow_changes, spell=spell))
 
     def write(distilled: Distilled, folder: str | os.PathLike) -> None:
         save_distilled(distilled, folder, teacher=teacher, card_facts=card_facts, overwrite=overwrite)
 
-    backup = BackupOptions(get_backup_folder(out), backup_every, resume, allow_changes, spell)
+    backup = BackupOptions(every_steps=backup_every, resume=resume, allow_changes=allow_changes, spell=spell)
     return train_to_folder(out, train_all, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
 
 
-def _split_settings(settings: Mapping[str, object]) -> tuple[Distillation, FileOptions, dict[str, object]]:
-    """Split keyword arguments into the settings of the training, of the files, and the lengths."""
-    training_names, file_names = (
-        [field.name for field in dataclasses.fields(kind)] for kind in (Distillation, FileOptions)
+def save_distilled(
+    distilled: Distilled,
+    folder: str | os.PathLike,
+    *,
+    teacher: Checkpoint,
+    card_facts: Mapping[str, object] | None,
+    overwrite: bool,
+) -> None:
+    """Write a student as a checkpoint folder; see `distill`."""
+    if card_facts is None:
+        card_facts = {"teacher": str(teacher), **list_card_facts(distilled.settings, distilled.data)}
+    name, [(_, theirs, their_score), (_, ours, score)] = distilled.task.main_score, distilled.compare()
+    remarks = [
+        f"The teacher has {theirs:,} parameters and {name} {their_score:.4g}; this model {ours:,} and {score:.4g}."
+    ]
+    if not distilled.data.is_dev_labelled:
+        remarks.append("The held-out examples have no labels: these scores compare with the answers of the teacher.")
+    write_trained(
+        distilled,
+        folder,
+        start=teacher,
+        facts={**card_facts, "student": distilled.student},
+        title="How it was distilled",
+        settings_file=DISTILLATION_FILE,
+        keys=DISTILLATION_KEYS,
+        metrics=collect_distillation_metrics(distilled),
+        remarks=remarks,
+        is_measured=distilled.data.is_dev_labelled,
+        overwrite=overwrite,
+        written_by="distill",
     )
-    check_keyword_arguments(settings, (*training_names, *file_names, *_LENGTHS), "distill")
 
-    def select(names: Sequence[str]) -> dict[str, object]:
-        return {name: value for name, value in settings.items() if name in names}
 
-    training = select(training_names)
-    if isinstance(training.get("student"), os.PathLike):
-        training["student"] = os.fspath(training["student"])
-    return Distillation(**training), FileOptions(**select(file_names)), select(_LENGTHS)
+def collect_distillation_metrics(distilled: Distilled) -> dict[str, object]:
+    """Return the contents of `metrics.json`: those of a fine-tuning, the parameters, and the same of the teacher."""
+    teacher = {"scores": dict(distilled.teacher_scores), "parameters": distilled.teacher_size}
+    sizes = {"parameters": distilled.model.count_params(), "teacher": teacher, "ratio": distilled.ratio}
+    return {**collect_metrics(distilled), **sizes}

@@ -8,24 +8,39 @@ from bert_keras.checkpoints.students import choose_layers, cut_layers, resize
 from bert_keras.config import PRESETS, BertConfig
 from bert_keras.errors import InputError
 from bert_keras.pipelines.text.text_rules import TextRules
-from bert_keras.training.config.distillation_settings import SIZES, Distillation
+from bert_keras.training.config.finetuning_settings import SIZES, Distillation
+from bert_keras.training.config.settings import list_fields
 
 
 def start_student(teacher: Checkpoint, settings: Distillation) -> tuple[Checkpoint, str]:
-    """Describe the checkpoint of a student with the whole vocabulary of its teacher, without reading its weights.
+    """Return the checkpoint of a student with the whole vocabulary of its teacher, and a description.
 
-    Args:
-        teacher: the checkpoint of the teacher.
-        settings: which student, see `Distillation`.
-
-    Returns:
-        The checkpoint, and a description.
+    Its weights are not read.
 
     Raises:
         InputError: the teacher has too few layers or another number of heads, sizes do not fit together, or a folder
             does not exist or has another vocabulary.
     """
-    student, description = _start(teacher, settings)
+    if settings.student is None:
+        layers = choose_layers(settings.num_layers, teacher.config.num_layers)
+        names = ", ".join(str(layer + 1) for layer in layers)
+        student = cut_layers(teacher, layers)
+        description = f"layers {names} of the teacher's {teacher.config.num_layers}"
+    elif settings.student in PRESETS:
+        config = _resize_config(teacher.config, settings)
+        student = resize(teacher, config, seed=settings.seed)
+        copied = "copied from" if config.embedding_dim == teacher.config.embedding_dim else "projected from"
+        sizes = f"{config.num_layers} new layers of width {config.hidden_dim}"
+        description = f"{sizes}; embeddings {copied} the teacher's"
+    else:
+        if not exists(settings.student):
+            raise InputError(
+                f"student is {settings.student}, which does not exist; expected one of {', '.join(PRESETS)}, or a "
+                "checkpoint folder: correct the name"
+            )
+        student = read_checkpoint(settings.student)
+        _check_same_vocabulary(student, teacher)
+        description = str(student)
     heads = student.config.num_heads, teacher.config.num_heads
     if settings.attention_weight > 0 and heads[0] != heads[1]:
         raise InputError(
@@ -35,21 +50,6 @@ def start_student(teacher: Checkpoint, settings: Distillation) -> tuple[Checkpoi
     return student, description
 
 
-def _start(teacher: Checkpoint, settings: Distillation) -> tuple[Checkpoint, str]:
-    if settings.student is None:
-        layers = choose_layers(settings.num_layers, teacher.config.num_layers)
-        names = ", ".join(str(layer + 1) for layer in layers)
-        return cut_layers(teacher, layers), f"layers {names} of the teacher's {teacher.config.num_layers}"
-    if settings.student not in PRESETS:
-        student = _read_folder(settings.student)
-        _check_same_vocabulary(student, teacher)
-        return student, str(student)
-    config = _resize_config(teacher.config, settings)
-    copied = "copied from" if config.embedding_dim == teacher.config.embedding_dim else "projected from"
-    sizes = f"{config.num_layers} new layers of width {config.hidden_dim}"
-    return resize(teacher, config, seed=settings.seed), f"{sizes}; embeddings {copied} the teacher's"
-
-
 def _resize_config(config: BertConfig, settings: Distillation) -> BertConfig:
     sizes = dict(PRESETS[settings.student])
     given = {name: value for name in (*SIZES, "num_layers") if (value := getattr(settings, name)) is not None}
@@ -57,15 +57,6 @@ def _resize_config(config: BertConfig, settings: Distillation) -> BertConfig:
         sizes["intermediate_dim"] = sizes["intermediate_dim"] // sizes["hidden_dim"] * given["hidden_dim"]
     sizes |= given
     return dataclasses.replace(config, embedding_dim=sizes["hidden_dim"], **sizes)
-
-
-def _read_folder(folder: str) -> Checkpoint:
-    if not exists(folder):
-        raise InputError(
-            f"student is {folder}, which does not exist; expected one of {', '.join(PRESETS)}, or a checkpoint folder: "
-            "correct the name"
-        )
-    return read_checkpoint(folder)
 
 
 def _check_same_vocabulary(student: Checkpoint, teacher: Checkpoint) -> None:
@@ -81,5 +72,4 @@ def _check_same_vocabulary(student: Checkpoint, teacher: Checkpoint) -> None:
 
 
 def _get_rules(tokenizer_settings: dict) -> TextRules:
-    names = [field.name for field in dataclasses.fields(TextRules)]
-    return TextRules(**{name: tokenizer_settings[name] for name in names if name in tokenizer_settings})
+    return TextRules(**{name: value for name, value in tokenizer_settings.items() if name in list_fields(TextRules)})

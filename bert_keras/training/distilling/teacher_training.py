@@ -1,4 +1,4 @@
-"""`TeacherTraining`: a fine-tuning of a student on the outputs of its teacher."""
+"""`TeacherTraining`: fine-tune a student on the outputs of its teacher; the checkpoint and the scores that it needs."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -8,20 +8,22 @@ import numpy as np
 
 from bert_keras.checkpoints.building import build_model
 from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.checkpoints.students import compute_principal_components
-from bert_keras.modeling.distillation import Distiller
+from bert_keras.features import IGNORED_LABEL
+from bert_keras.modeling.distillation import NO_LABEL, Distiller
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.tasks.base import LabelledSequences, Task
+from bert_keras.tasks.base import LabelledSequences, Task, encode_labels
 from bert_keras.tasks.engines.keras_engine import KerasEngine
 from bert_keras.tasks.examples.distillation_data import DistillationData
-from bert_keras.tasks.sentence_embedding import SentenceEmbedding
+from bert_keras.tasks.kept_tokens import choose_tokens, trim_checkpoint
 from bert_keras.tasks.sequence_runner import SequenceRunner
-from bert_keras.training.config.distillation_settings import Distillation
-from bert_keras.training.distilling.teacher_scores import get_identity
-from bert_keras.training.distilling.unlabelled_labels import add_known_labels
+from bert_keras.tasks.text_classification import compute_balanced_weights
+from bert_keras.training.config.finetuning_settings import Distillation
+from bert_keras.training.distilling.student_start import start_student
 from bert_keras.training.finetuning import digest_examples
-from bert_keras.training.methods.label_training import LabelTraining
+from bert_keras.training.methods import LabelTraining
 from bert_keras.training.resuming import digest_weights
 
 
@@ -76,7 +78,7 @@ class TeacherTraining(LabelTraining):
         if task.is_token_level:
             return labelled
         outputs = self._compute_outputs(sequences)
-        if isinstance(task, SentenceEmbedding):
+        if task.makes_vectors:
             outputs = {"embedding": fit_width(outputs["embedding"], self._width, normalize=task.normalize)}
         teacher_outputs = {f"teacher_{name}": values for name, values in outputs.items()}
         return dataclasses.replace(labelled, labels={"labels": labelled.labels, **teacher_outputs})
@@ -87,8 +89,11 @@ class TeacherTraining(LabelTraining):
 
     def identify(self) -> dict[str, object]:
         """Return the digests of the teacher's weights and of the held-out examples as they were read."""
-        held_out = digest_examples(get_identity(self._data))
-        return {"the teacher": digest_weights(self.teacher_model), "the held-out examples": held_out}
+        held_out = list(self._data.dev)
+        if not self._data.is_dev_labelled:  # the teacher's cosines depend on the number of threads
+            held_out = [pair._replace(label=None) for pair in held_out]
+        digest = digest_examples(held_out)
+        return {"the teacher": digest_weights(self.teacher_model), "the held-out examples": digest}
 
     def _compute_outputs(self, sequences: EncodedSequences) -> dict[str, np.ndarray]:
         if self._token_ids is not None:
@@ -98,6 +103,85 @@ class TeacherTraining(LabelTraining):
                 pad_id=int(self._token_ids[sequences.pad_id]),
             )
         return SequenceRunner(KerasEngine(self.teacher_model), is_token_level=False)(sequences)
+
+
+def make_student_checkpoint(
+    teacher: Checkpoint, task: Task, settings: Distillation, examples: Sequence
+) -> tuple[Checkpoint, str]:
+    """Return the checkpoint of a student, and a description; a trimmed vocabulary has the tokens of the examples.
+
+    Raises:
+        InputError: see `start_student`.
+    """
+    student, description = start_student(teacher, settings)
+    if settings.trim_vocabulary:
+        texts = (text for example in examples for text in task.list_texts(example))
+        kept = choose_tokens(load_tokenizer(student), task, texts, ["the training examples"])
+        student = trim_checkpoint(student, kept.vocabulary)
+        description += f"; {len(kept.vocabulary):,} of {teacher.config.vocabulary_size:,} tokens"
+    return student, description
+
+
+def score_teacher(data: DistillationData, teacher: Checkpoint) -> DistillationData:
+    """Return the data of a distillation with the scores of the teacher.
+
+    The teacher computes in float32. If the held-out pairs of an embedder have no labels, its cosines become their
+    scores.
+
+    Raises:
+        InputError: the teacher outputs NaN or infinity.
+    """
+    task = data.task.with_length(min(data.task.max_sequence_length, teacher.config.max_sequence_length))
+    model, dev = build_model(teacher), data.dev
+    sequences = task.encode(load_tokenizer(teacher), dev)
+    outputs = SequenceRunner(KerasEngine(model), is_token_level=task.is_token_level)(sequences)
+    answers = task.decode(sequences, outputs, dev)
+    if not data.is_dev_labelled:
+        dev = [
+            pair._replace(label=answer["cosine"] * task.highest_score)
+            for pair, answer in zip(dev, answers, strict=True)
+        ]
+    calibrated = task.calibrate(answers, dev)
+    scores = calibrated.score(calibrated.apply_calibration(answers), dev)
+    size = model.count_params()
+    return dataclasses.replace(data, dev=dev, teacher=teacher, teacher_scores=scores, teacher_size=size)
+
+
+def add_known_labels(
+    task: Task, sequences: EncodedSequences, examples: Sequence, num_labelled: int
+) -> LabelledSequences:
+    """Add the labels of the first `num_labelled` examples, and mark those of the others as unknown.
+
+    Args:
+        task: the task; `class_weights` count and weight labelled examples only.
+        sequences: all examples, encoded.
+        examples: all examples.
+        num_labelled: number of labelled examples.
+    """
+    if num_labelled == len(examples):
+        return task.add_labels(sequences, examples)
+    if getattr(task, "class_weights", None) == "balanced":
+        equal = dataclasses.replace(task, class_weights="equal")
+        labelled = add_known_labels(equal, sequences, examples, num_labelled)
+        weights = np.ones(len(examples))
+        targets = encode_labels([example.label for example in examples[:num_labelled]], task.labels)
+        weights[:num_labelled] = compute_balanced_weights(targets, len(task.labels))
+        weights = weights[sequences.examples] * (1.0 if labelled.weights is None else labelled.weights)
+        return dataclasses.replace(labelled, weights=weights.astype(np.float32))
+    unlabelled = [task.fill_label(example) for example in examples[num_labelled:]]
+    labelled = task.add_labels(sequences, [*examples[:num_labelled], *unlabelled])
+    is_unknown = sequences.examples >= num_labelled * labelled.group_size
+    if labelled.token_labels is not None:
+        of_token = np.repeat(is_unknown, sequences.lengths) & (labelled.token_labels != IGNORED_LABEL)
+        return dataclasses.replace(labelled, token_labels=_mark_unknown(labelled.token_labels, of_token))
+    labels = keras.tree.map_structure(lambda values: _mark_unknown(values, is_unknown), labelled.labels)
+    return dataclasses.replace(labelled, labels=labels)
+
+
+def _mark_unknown(labels: np.ndarray, is_unknown: np.ndarray) -> np.ndarray:
+    labels = labels.copy()
+    labels[is_unknown] = np.nan if np.issubdtype(labels.dtype, np.floating) else NO_LABEL
+    return labels
 
 
 def find_teacher_ids(tokenizer: BertTokenizer, teacher: Checkpoint) -> np.ndarray | None:

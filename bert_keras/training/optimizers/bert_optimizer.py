@@ -141,9 +141,12 @@ class BertOptimizer(keras.optimizers.Optimizer):
             self.build(trainable_variables)
         slots = self._slots.select(trainable_variables)
         gradients = [None if gradient is None else to_dense(gradient) for gradient in grads]
-        slots, gradients = _drop_missing(slots, gradients)
+        pairs = list(zip(slots, gradients, strict=True))
+        if missing := [slot.variable.path for slot, gradient in pairs if gradient is None]:  # warn as Keras does
+            warnings.warn(f"Gradients do not exist for variables {missing} when minimizing the loss.", stacklevel=2)
+        pairs = [(slot, gradient) for slot, gradient in pairs if gradient is not None]
         update = compile_update(self._update_all) if self.jit_update else self._update_all
-        update(_Slots(slots), gradients)
+        update(_Slots([slot for slot, _ in pairs]), [gradient for _, gradient in pairs])
 
     def _update_all(self, slots: _Slots, gradients: list) -> None:
         if self.loss_scale_factor:
@@ -185,18 +188,5 @@ class BertOptimizer(keras.optimizers.Optimizer):
 
     def get_config(self) -> dict:
         """Return the arguments of the constructor."""
-        names = ("beta_1", "beta_2", "epsilon", "jit_update")
-        return {
-            **super().get_config(),
-            **{name: getattr(self, name) for name in names},
-            "not_decayed": list(self.not_decayed),
-        }
-
-
-def _drop_missing(slots: Sequence[Slot], gradients: Sequence) -> tuple[list[Slot], list]:
-    """Drop variables without a gradient, and warn about them as Keras does."""
-    missing = [slot.variable.path for slot, gradient in zip(slots, gradients, strict=True) if gradient is None]
-    if missing:
-        warnings.warn(f"Gradients do not exist for variables {missing} when minimizing the loss.", stacklevel=3)
-    pairs = [(slot, gradient) for slot, gradient in zip(slots, gradients, strict=True) if gradient is not None]
-    return [slot for slot, _ in pairs], [gradient for _, gradient in pairs]
+        numbers = {name: getattr(self, name) for name in ("beta_1", "beta_2", "epsilon", "jit_update")}
+        return {**super().get_config(), **numbers, "not_decayed": list(self.not_decayed)}

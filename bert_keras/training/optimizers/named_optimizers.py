@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import keras
 
 from bert_keras.training.config.tables import OptimizerSettings
-from bert_keras.training.optimizers.adamw_and_lamb import BertAdamW, Lamb
 from bert_keras.training.optimizers.bert_optimizer import BertOptimizer
-from bert_keras.training.optimizers.muon import BertMuon
 from bert_keras.training.optimizers.schedules import RateSequence, WarmupDecay
+from bert_keras.training.optimizers.update_rules import BertAdamW, BertMuon, Lamb
 
 
 def adamw(learning_rate: float, num_steps: int | None, **settings: float | str) -> BertAdamW:

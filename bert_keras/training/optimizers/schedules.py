@@ -23,8 +23,8 @@ import numpy as np
 from keras import ops
 
 from bert_keras.errors import InputError
+from bert_keras.training.config.tables import SCHEDULES
 
-SCHEDULES = ("linear", "cosine", "polynomial", "constant", "inverse_sqrt", "one_cycle")
 _ONE_CYCLE_START = 0.25  # base_percentage of budget-triangle2 in cramming's schedulers.py
 
 

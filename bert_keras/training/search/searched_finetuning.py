@@ -1,35 +1,33 @@
-"""`run_search`: what `bk.finetune(search=N)` does: ranges for the model and the data, and the trials next to OUT."""
+"""What `bk.finetune(search=N)` prepares: ranges for the model and the data, and the folder of its trials."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import os
 import pathlib
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from bert_keras.checks import check_integer
+from bert_keras.checks import check_integer, format_names
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.option_spelling import Spell
 from bert_keras.publishing import get_companion_folder
-from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.output_folder import get_backup_folder
-from bert_keras.training.search.search_space import SearchSpace, make_search_space
-from bert_keras.training.search.trials import RANGES, TrialResult, check_search_installed, format_setting, has_trials
+from bert_keras.training.backups import get_backup_folder
+from bert_keras.training.config.finetuning_settings import LORA_LEARNING_RATE, FineTuning
+from bert_keras.training.search.trials import TrialResult, check_search_installed, format_setting, has_trials
 
 if TYPE_CHECKING:
-    import keras
-    import tensorflow as tf
+    import optuna
 
-    from bert_keras.checkpoints.checkpoint import Checkpoint
-    from bert_keras.tasks.examples.training_data import TrainingData
-    from bert_keras.training.backups import BackupOptions
-    from bert_keras.training.finetuning import FineTuned
+# The learning rate that suits a model falls with its width: 1e-4 is the upper end for BERT-Base (768), 2e-3 for tiny
+# (128). A power law through these two points gives the models between them.
+_BASE_DIM, _BASE_RATE, _EXPONENT = 768, 1e-4, 1.67
+_RATE_SPAN = 20  # highest learning rate divided by the lowest
+_LORA_SPAN = 4  # with adapters, the highest learning rate divided by the default
+_BATCH_SIZES = (16, 32, 64)
+_MIN_STEPS_PER_EPOCH = 4  # a batch size that leaves fewer steps in an epoch is not tried
+_CHOICES = {"warmup_ratio": (0.0, 0.06, 0.1, 0.2), "weight_decay": (0.0, 0.01, 0.1), "layer_decay": (0.8, 0.9, 1.0)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +47,90 @@ class Search:
     def __post_init__(self) -> None:
         check_integer("search", self.num_trials, 1)
         check_search_installed()
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchSpace:
+    """The settings that a search varies.
+
+    Attributes:
+        base: the settings from which every trial starts.
+        rates: the lowest and the highest learning rate; None = it stays that of `base`.
+        choices: the values of the other settings that are varied, keyed by name.
+    """
+
+    base: FineTuning
+    rates: tuple[float, float] | None
+    choices: Mapping[str, tuple]
+
+    @property
+    def varied(self) -> list[str]:
+        """The names of the settings that differ between trials."""
+        return [*self.choices, *([] if self.rates is None else ["learning_rate"])]
+
+    def suggest(self, trial: optuna.Trial) -> FineTuning:
+        """Return the settings of a trial."""
+        values = {name: trial.suggest_categorical(name, choices) for name, choices in self.choices.items()}
+        if self.rates is not None:
+            low, high = self.rates
+            values["learning_rate"] = trial.suggest_float("learning_rate", low, high, log=True)
+        return dataclasses.replace(self.base, **values)
+
+    def start(self) -> dict[str, object]:
+        """Return the values of the first trial: those of `base` where they are in range.
+
+        A learning rate that is out of range is replaced by the geometric middle of the range.
+        """
+        given = {name: getattr(self.base, name) for name in self.choices}
+        values = {name: value for name, value in given.items() if value in self.choices[name]}
+        if self.rates is not None:
+            low, high = self.rates
+            is_in_range = low <= self.base.learning_rate <= high
+            values["learning_rate"] = self.base.learning_rate if is_in_range else (low * high) ** 0.5
+        return values
+
+    def describe(self) -> str:
+        """Return the ranges in words, to print."""
+        rates = [] if self.rates is None else [f"learning_rate {self.rates[0]:.2g} to {self.rates[1]:.2g}"]
+        return ", ".join(rates + [f"{name} {' '.join(map(str, values))}" for name, values in self.choices.items()])
+
+
+def make_search_space(
+    base: FineTuning, *, hidden_dim: int, num_sequences: int, fixed: Collection[str], batch_multiple: int = 1
+) -> SearchSpace:
+    """Return the ranges for a model and an amount of training data.
+
+    Args:
+        base: the settings of all trials, of which some are varied.
+        hidden_dim: width of the model, which decides the range of the learning rate.
+        num_sequences: number of training examples; small data is not trained with large batches.
+        fixed: names of settings that stay as they are, because the user gave them.
+        batch_multiple: a batch must be divisible by it: the replicas times the micro-batches.
+
+    Raises:
+        InputError: no setting is left to vary.
+
+    Example:
+        >>> space = make_search_space(FineTuning(), hidden_dim=128, num_sequences=900, fixed=["layer_decay"])
+        >>> space.describe()
+        'learning_rate 0.0001 to 0.002, batch_size 16 32 64, warmup_ratio 0.0 0.06 0.1 0.2, weight_decay 0.0 0.01 0.1'
+    """
+    high = _BASE_RATE * (_BASE_DIM / hidden_dim) ** _EXPONENT
+    high = min(float(f"{high:.1g}"), 2e-3)  # one digit: nobody needs 6.2513e-4
+    if base.lora_rank is not None:
+        high = _LORA_SPAN * LORA_LEARNING_RATE
+    sizes = tuple(
+        size for size in _BATCH_SIZES if size * _MIN_STEPS_PER_EPOCH <= num_sequences and not size % batch_multiple
+    )
+    choices = {"batch_size": sizes} if len(sizes) > 1 else {}
+    choices = {name: values for name, values in {**choices, **_CHOICES}.items() if name not in fixed}
+    rates = None if "learning_rate" in fixed else (high / _RATE_SPAN, high)
+    if rates is None and not choices:
+        raise InputError(
+            f"the search has nothing to vary, because {format_names(sorted(fixed))} are given; expected one or more of "
+            f"learning_rate, batch_size, {', '.join(_CHOICES)} to be left out: leave them out, or search without them"
+        )
+    return SearchSpace(base, rates, choices)
 
 
 def get_search_folder(out: str | os.PathLike) -> pathlib.Path:
@@ -81,73 +163,6 @@ def check_no_trials(out: str | os.PathLike, *, has_search: bool, resume: bool, o
         )
 
 
-def check_one_machine(strategy: tf.distribute.Strategy) -> None:
-    """Raise `InputError` if the strategy has several workers: each of them would choose trials of its own."""
-    import tensorflow as tf
-
-    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        raise InputError(
-            "a search runs on one machine, and the strategy has several workers: search with one device or "
-            "MirroredStrategy, then train with the settings of the best trial"
-        )
-
-
-def run_search(
-    search: Search,
-    space: SearchSpace,
-    train: Callable[..., FineTuned],
-    checkpoint: Checkpoint,
-    data: TrainingData,
-    *,
-    folder: pathlib.Path | None,
-    tensorboard: str | os.PathLike | None,
-    backup: BackupOptions,
-) -> FineTuned:
-    """Search for the settings of a fine-tuning and return the best model, with the results of all trials.
-
-    Args:
-        search: number of trials, and what to call after each.
-        space: the settings to vary, see `make_space_for_data`.
-        train: function that trains with the settings, the folder for TensorBoard and the callback that it receives.
-        checkpoint: the model to fine-tune.
-        data: the examples and the task.
-        folder: where the trials are recorded, and continued if there are any; None = in memory.
-        tensorboard: each trial gets a folder in this one.
-        backup: whether changes are allowed, and how messages name options.
-
-    Raises:
-        InputError: see `search_settings`.
-        InterruptedTrainingError: SIGTERM arrived; finished trials are recorded.
-    """
-    from bert_keras.training.search.settings_search import SearchOptions, search_settings
-
-    options = SearchOptions(search.num_trials, folder, backup.allow_changes, search.on_trial, backup.spell)
-    identity = {} if folder is None else identify_search(space, checkpoint, data)
-
-    def train_trial(settings: FineTuning, number: int, callback: keras.callbacks.Callback) -> FineTuned:
-        log_folder = None if tensorboard is None else os.path.join(tensorboard, f"trial-{number:03}")
-        return train(settings, log_folder, callback)
-
-    return search_settings(train_trial, space, options, main_score=data.task.main_score, identity=identity)
-
-
-def make_space_for_data(
-    base: FineTuning, fixed: Collection[str], checkpoint: Checkpoint, data: TrainingData, num_replicas: int
-) -> SearchSpace:
-    """Return the ranges of a search for a checkpoint and its training examples.
-
-    Raises:
-        InputError: all settings that a search varies are in `fixed`.
-    """
-    return make_search_space(
-        base,
-        hidden_dim=checkpoint.config.hidden_dim,
-        num_sequences=len(data.train),
-        fixed=fixed,
-        batch_multiple=num_replicas * base.accumulation_steps,
-    )
-
-
 def describe_winner(trials: Collection[TrialResult], settings: FineTuning, main_score: str) -> dict[str, object]:
     """Return what the model card says about a search: how it was done, and the settings that won."""
     names = next(iter(trials)).settings
@@ -158,26 +173,7 @@ def describe_winner(trials: Collection[TrialResult], settings: FineTuning, main_
     }
 
 
-def identify_search(space: SearchSpace, checkpoint: Checkpoint, data: TrainingData) -> dict[str, str]:
-    """Return digests that identify the ranges, settings and data of a search, keyed by a name for messages."""
-    from bert_keras.checkpoints.loading import load_tokenizer
-    from bert_keras.training.finetuning import identify_data
-    from bert_keras.training.resuming import digest_text
-
-    weights = hashlib.sha256()
-    for name, weight in sorted(checkpoint.weights.items()):
-        weights.update(name.encode())
-        weights.update(np.ascontiguousarray(weight.read()))
-    values = {
-        **identify_data(data.train, data.dev, load_tokenizer(checkpoint)),
-        "the checkpoint": weights.hexdigest(),
-        "the task": data.task.settings(),
-        "the settings": dataclasses.asdict(space.base),
-        RANGES: space.describe(),
-    }
-    return {name: digest_text(json.dumps(value, sort_keys=True)) for name, value in values.items()}
-
-
-def remove_trials(folder: pathlib.Path) -> None:
+def remove_trials(folder: pathlib.Path | None) -> None:
     """Remove the folder of a finished or abandoned search, if there is one."""
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)

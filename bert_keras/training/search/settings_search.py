@@ -2,54 +2,37 @@
 
 import dataclasses
 import gc
+import hashlib
+import json
 import math
 import pathlib
 import time
 from collections.abc import Callable, Mapping
 
 import keras
+import numpy as np
 
+from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.errors import DivergedTrainingError, InputError, InterruptedTrainingError
-from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
+from bert_keras.tasks.examples.training_data import TrainingData
+from bert_keras.training.backups import NO_BACKUP, BackupOptions
 from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.finetuning import FineTuned
-from bert_keras.training.search.search_space import SearchSpace
-from bert_keras.training.search.trials import (
-    COMPLETE,
-    DIVERGED,
-    STOPPED,
-    TrialLog,
-    TrialResult,
-    find_best,
-)
+from bert_keras.training.finetuning import FineTuned, identify_data
+from bert_keras.training.resuming import digest_text
+from bert_keras.training.search.searched_finetuning import Search, SearchSpace
+from bert_keras.training.search.trials import COMPLETE, DIVERGED, RANGES, STOPPED, TrialLog, TrialResult, find_best
 
 TrainTrial = Callable[..., FineTuned]  # called with the settings, the number of the trial, and a callback
 
 
-@dataclasses.dataclass(frozen=True)
-class SearchOptions:
-    """How long to search, and where to record the trials.
-
-    Attributes:
-        num_trials: number of trials.
-        folder: where the trials are recorded; None = in memory.
-        allow_changes: resume although data or settings differ from those of the recorded trials.
-        on_trial: function that is called with the result of each trial.
-        spell: how a message names an option.
-    """
-
-    num_trials: int
-    folder: pathlib.Path | None = None
-    allow_changes: bool = False
-    on_trial: Callable[[TrialResult], None] = lambda result: None
-    spell: Spell = spell_argument
-
-
 def search_settings(
     train: TrainTrial,
+    search: Search,
     space: SearchSpace,
-    options: SearchOptions,
     *,
+    folder: pathlib.Path | None = None,
+    backup: BackupOptions = NO_BACKUP,
     main_score: str,
     identity: Mapping[str, object],
 ) -> FineTuned:
@@ -63,8 +46,10 @@ def search_settings(
 
     Args:
         train: function that trains with the settings, the number of the trial and the callback that it receives.
+        search: number of trials, and what to call after each.
         space: the settings to vary.
-        options: number of trials and where to record them. Trials recorded there count.
+        folder: where the trials are recorded; trials recorded there count. None = in memory.
+        backup: whether to accept changes since the recorded trials, and how messages name options.
         main_score: name of the score to maximize.
         identity: plain values that identify data and settings, keyed by a name for messages.
 
@@ -77,34 +62,42 @@ def search_settings(
         InterruptedTrainingError: SIGTERM arrived; finished trials are recorded.
         MissingExtraError: Optuna is not installed.
     """
-    log = TrialLog(options.folder, space.base.seed)
-    log.check_same_search(identity, allow_changes=options.allow_changes, spell=options.spell)
+    log = TrialLog(folder, space.base.seed)
+    log.check_same_search(identity, allow_changes=backup.allow_changes, spell=backup.spell)
     log.start(space.start())
     best: tuple[int, FineTuned] | None = None  # the number of the best trial and its model
-    while (number := len(log.results()) + 1) <= options.num_trials:
+    while (number := len(log.results()) + 1) <= search.num_trials:
         trial = log.ask()
         settings = space.suggest(trial)
-        result, tuned = _run_trial(train, number, settings, _Report(trial, main_score, settings.num_epochs), options)
+        report = _Report(trial, main_score, settings.num_epochs)
+        try:
+            result, tuned = _run_trial(train, number, settings, report)
+        except InterruptedTrainingError as error:
+            raise InterruptedTrainingError(error.step, folder, backup.spell("resume", True)) from None
         result = dataclasses.replace(result, settings=dict(sorted(trial.params.items())))
         log.tell(trial, result)
-        options.on_trial(result)
+        search.on_trial(result)
         if (leader := find_best(log.results())) is not None and leader.number == number:
             best = (number, tuned)
         del tuned
         gc.collect()  # Keras models have reference cycles, and a model of Base has 440 MB
-    results = log.results()[: options.num_trials]
+    results = log.results()[: search.num_trials]
     winner = find_best(results)
     if winner is None:
         raise InputError(
             f"the loss or the score of all {len(results)} trials was not finite; expected one trial that trains: check "
             "the labels, or give a lower learning rate"
         )
-    tuned = best[1] if best is not None and best[0] == winner.number else _train_again(train, space, winner)
+    if best is not None and best[0] == winner.number:
+        tuned = best[1]
+    else:  # for as many epochs, with the learning-rate schedule that it had
+        settings = dataclasses.replace(space.base, **winner.settings)
+        tuned = train(settings, winner.number, _StopAfterEpochs(winner.num_epochs))
     return dataclasses.replace(tuned, trials=tuple(results))
 
 
 def _run_trial(
-    train: TrainTrial, number: int, settings: FineTuning, report: "_Report", options: SearchOptions
+    train: TrainTrial, number: int, settings: FineTuning, report: "_Report"
 ) -> tuple[TrialResult, FineTuned | None]:
     """Train one trial; its result has no settings yet."""
     start = time.monotonic()
@@ -112,8 +105,6 @@ def _run_trial(
         tuned = train(settings, number, report)
     except DivergedTrainingError:
         tuned = None
-    except InterruptedTrainingError as error:
-        raise InterruptedTrainingError(error.step, options.folder, options.spell("resume", True)) from None
     score = None if tuned is None else tuned.scores[report.main_score]
     if score is None or not math.isfinite(score):
         outcome, score, tuned = DIVERGED, None, None
@@ -122,10 +113,20 @@ def _run_trial(
     return TrialResult(number, outcome, score, report.num_epochs, time.monotonic() - start, {}), tuned
 
 
-def _train_again(train: TrainTrial, space: SearchSpace, winner: TrialResult) -> FineTuned:
-    """Train the best trial again, for as many epochs, with the learning-rate schedule that it had."""
-    settings = dataclasses.replace(space.base, **winner.settings)
-    return train(settings, winner.number, _StopAfterEpochs(winner.num_epochs))
+def identify_search(space: SearchSpace, checkpoint: Checkpoint, data: TrainingData) -> dict[str, str]:
+    """Return digests that identify the ranges, settings and data of a search, keyed by a name for messages."""
+    weights = hashlib.sha256()
+    for name, weight in sorted(checkpoint.weights.items()):
+        weights.update(name.encode())
+        weights.update(np.ascontiguousarray(weight.read()))
+    values = {
+        **identify_data(data.train, data.dev, load_tokenizer(checkpoint)),
+        "the checkpoint": weights.hexdigest(),
+        "the task": data.task.settings(),
+        "the settings": dataclasses.asdict(space.base),
+        RANGES: space.describe(),
+    }
+    return {name: digest_text(json.dumps(value, sort_keys=True)) for name, value in values.items()}
 
 
 class _Report(keras.callbacks.Callback):

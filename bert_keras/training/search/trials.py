@@ -8,7 +8,7 @@ import dataclasses
 import io
 import json
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bert_keras.errors import InputError
@@ -155,33 +155,36 @@ def find_best(results: Sequence[TrialResult]) -> TrialResult | None:
     return max(scored, key=lambda result: result.score, default=None)
 
 
-def format_trials(results: Sequence[TrialResult], score_name: str) -> tuple[list[str], list[list[object]]]:
-    """Return the header and the rows of the table of trials, the best first, those that diverged last."""
-    names = list(results[0].settings) if results else []
-    ranked = sorted(results, key=lambda result: (result.score is None, -(result.score or 0.0), result.number))
-    rows = [
-        [result.number, result.score, result.outcome, result.num_epochs, round(result.seconds, 1)]
-        + [format_setting(result.settings[name]) for name in names]
-        for result in ranked
-    ]
-    return ["trial", score_name, "outcome", "epochs", "seconds", *names], rows
-
-
 def format_setting(value: object) -> str:
     """Return a setting as it is shown: numbers with three digits."""
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
+def format_trials(
+    results: Sequence[TrialResult], score_name: str, show: Callable[[object], object] = format_setting
+) -> tuple[list[str], list[list[object]]]:
+    """Return the header and the rows of the table of trials, the best first, those that diverged last.
+
+    Args:
+        results: the trials.
+        score_name: the heading of the scores.
+        show: function that formats a setting.
+    """
+    names = list(results[0].settings) if results else []
+    ranked = sorted(results, key=lambda result: (result.score is None, -(result.score or 0.0), result.number))
+    rows = [
+        [result.number, result.score, result.outcome, result.num_epochs, round(result.seconds, 1)]
+        + [show(result.settings[name]) for name in names]
+        for result in ranked
+    ]
+    return ["trial", score_name, "outcome", "epochs", "seconds", *names], rows
+
+
 def write_csv(results: Sequence[TrialResult], score_name: str) -> str:
     """Return the table of trials as CSV, with all digits of the settings."""
     text = io.StringIO()
-    header, rows = format_trials(results, score_name)
-    by_number = {result.number: result for result in results}
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    for row in rows:
-        settings = by_number[row[0]].settings
-        writer.writerow(["" if value is None else value for value in row[:5]] + list(settings.values()))
+    header, rows = format_trials(results, score_name, show=lambda value: value)
+    csv.writer(text, lineterminator="\n").writerows([header, *rows])  # None is an empty cell
     return text.getvalue()
 
 

@@ -1,19 +1,30 @@
-"""`TensorBoardLog`: the scalars, settings and examples of a training, for TensorBoard."""
+"""`TensorBoardLog`: the scalars, settings and examples of a training, for TensorBoard.
+
+Its event files are written with TensorFlow's public records and messages: `tf.summary` needs the tensorboard package.
+"""
 
 import contextlib
+import itertools
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping
+import socket
+import time
+from collections.abc import Mapping
+
+import tensorflow as tf
 
 from bert_keras.extras import is_installed
 from bert_keras.training.callbacks import StepCounter
-from bert_keras.training.tracking.event_file import EventFile
+from bert_keras.training.config.settings import flatten
 from bert_keras.training.tracking.training_log import HELD_OUT
 
 TRAIN, HELD_OUT_RUN = "train", "validation"  # the names that Keras's TensorBoard callback uses
 _NOT_PLOTTED = ("step", "num_steps")
 _LOG = logging.getLogger(__name__)
+
+
+_COUNTER = itertools.count()
 
 
 class TensorBoardLog(StepCounter):
@@ -37,10 +48,6 @@ class TensorBoardLog(StepCounter):
         super().start_at(num_steps)
         self._first_step = num_steps + 1
 
-    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        """Count the step."""
-        self.count(batch)
-
     def __call__(self, line: Mapping[str, float]) -> None:
         """Write a line of the training log."""
         scalars = {name: float(value) for name, value in line.items() if name not in _NOT_PLOTTED}
@@ -58,7 +65,7 @@ class TensorBoardLog(StepCounter):
             return
         from tensorboard.plugins.hparams import api
 
-        self._get_file("").write_summary(api.hparams_pb(flatten(settings)).SerializeToString(), 0)
+        self._get_file("").write_summary(api.hparams_pb(list_hparams(settings)).SerializeToString(), 0)
 
     def write_scores(self, scores: Mapping[str, float]) -> None:
         """Write the scores of the model that the training returns, which may be of an earlier epoch than the last."""
@@ -74,29 +81,77 @@ class TensorBoardLog(StepCounter):
         for file in self._files.values():
             file.close()
 
-    def _get_file(self, run: str) -> EventFile:
+    def _get_file(self, run: str) -> "EventFile":
         if run not in self._files:
             first_step = self._first_step if run else 0  # the run of the folder itself is written as a whole
             self._files[run] = EventFile(os.path.join(self._folder, run) if run else self._folder, first_step)
         return self._files[run]
 
 
-@contextlib.contextmanager
-def open_tensorboard(folder: str | os.PathLike | None, *, is_chief: bool) -> Iterator[TensorBoardLog | None]:
-    """Yield a log for TensorBoard, or None without a folder and for workers that are not the chief."""
-    if folder is None or not is_chief:
-        yield None
-        return
-    with contextlib.closing(TensorBoardLog(folder)) as log:
-        yield log
+class EventFile:
+    """Event file of a run, created when the first value is written.
+
+    A run that is continued or repeated has several files. Each begins with a mark that makes TensorBoard drop the
+    values of earlier files from `first_step` on, such as those after the backup from which a training resumes. A file
+    that cannot be written is reported once, and the training continues.
+
+    Args:
+        folder: folder of the run.
+        first_step: the first step that this file can contain.
+    """
+
+    def __init__(self, folder: str, first_step: int):
+        self._folder, self._first_step = folder, first_step
+        self._writer: tf.io.TFRecordWriter | None = None
+        self._has_failed = False
+
+    def write_scalars(self, scalars: dict[str, float], step: int) -> None:
+        """Write numbers, keyed by tag."""
+        value = tf.compat.v1.Summary.Value
+        self._write_summary([value(tag=tag, simple_value=number) for tag, number in scalars.items()], step)
+
+    def write_text(self, tag: str, text: str, step: int) -> None:
+        """Write Markdown for the TEXT tab."""
+        value = tf.compat.v1.Summary.Value(tag=tag, tensor=tf.make_tensor_proto([text]))
+        value.metadata.plugin_data.plugin_name = "text"
+        self._write_summary([value], step)
+
+    def write_summary(self, serialized: bytes, step: int) -> None:
+        """Write a serialized `Summary` message, such as those of TensorBoard's plugins."""
+        self._write_summary(tf.compat.v1.Summary.FromString(serialized).value, step)
+
+    def close(self) -> None:
+        """Close the file."""
+        with contextlib.suppress(tf.errors.OpError):  # reported when it was written
+            if self._writer is not None:
+                self._writer.close()
+
+    def _write_summary(self, values: list, step: int) -> None:
+        if self._has_failed:
+            return
+        try:
+            if self._writer is None:
+                self._open()
+            self._write(step=step, summary=tf.compat.v1.Summary(value=values))
+            self._writer.flush()
+        except tf.errors.OpError as error:  # such as a full disk, which must not end a training
+            self._has_failed = True
+            _LOG.warning("no more values for TensorBoard in %s: %s", self._folder, error)
+
+    def _open(self) -> None:
+        tf.io.gfile.makedirs(self._folder)
+        # TensorBoard finds event files by this name, and reads them in the order of their names: 000009 before 000010
+        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{next(_COUNTER):06}"
+        self._writer = tf.io.TFRecordWriter(os.path.join(self._folder, name))
+        self._write(file_version="brain.Event:2")
+        start = tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START)
+        self._write(step=self._first_step, session_log=start)
+
+    def _write(self, **event: object) -> None:
+        self._writer.write(tf.compat.v1.Event(wall_time=time.time(), **event).SerializeToString())
 
 
-def flatten(values: Mapping[str, object], path: str = "") -> dict[str, bool | int | float | str]:
+def list_hparams(settings: Mapping[str, object]) -> dict[str, bool | int | float | str]:
     """Return the values of nested tables by dotted key, as types that the HPARAMS tab has."""
-    flat: dict[str, bool | int | float | str] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            flat |= flatten(value, f"{path}{name}.")
-        elif value is not None:
-            flat[path + name] = value if isinstance(value, bool | int | float | str) else str(value)
-    return flat
+    given = {name: value for name, value in flatten(settings).items() if value is not None}
+    return {name: value if isinstance(value, bool | int | float | str) else str(value) for name, value in given.items()}

@@ -19,13 +19,7 @@ _NUM_SEQUENCES = 8  # of which masks are filled
 
 
 def format_answers(task: Task, examples: Sequence, answers: Sequence[Mapping]) -> str:
-    """Return a table of held-out examples with their labels and a model's answers, wrong ones first.
-
-    Args:
-        task: the task.
-        examples: its examples, with labels.
-        answers: the model's answers to them.
-    """
+    """Return a table of held-out examples with their labels and a model's answers, wrong ones first."""
     rows = [task.make_row(example, answer) for example, answer in zip(examples, answers, strict=True)]
     return _format_rows(["text", "label", "prediction", "probability"], rows)
 
@@ -70,21 +64,18 @@ def _show_context(ids: np.ndarray, place: int, tokenizer: BertTokenizer, width: 
 
 
 def _format_rows(headings: Sequence[str], rows: Sequence[Row]) -> str:
-    """Format the rows with the largest errors as a table that begins with a column for the error."""
+    """Format the rows with the largest errors as a table in Markdown that begins with a column for the error."""
     rows = sorted(rows, key=lambda row: -row[0])[:_MAX_EXAMPLES]  # stable
     is_number = any(isinstance(error, float) for error, _ in rows)
     first = [f"{error:.3f}" if is_number else "no" if error else "yes" for error, _ in rows]
-    cells = [[mark, *row] for mark, (_, row) in zip(first, rows, strict=True)]
-    return _format_table(["error" if is_number else "correct", *headings], cells)
-
-
-def _format_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Format a table in Markdown; texts are shortened and cannot add columns, rows or markup."""
-    lines = [headings, ["---"] * len(headings), *([_escape(cell) for cell in row] for row in rows)]
+    cells = [[_escape(cell) for cell in (mark, *row)] for mark, (_, row) in zip(first, rows, strict=True)]
+    headings = ["error" if is_number else "correct", *headings]
+    lines = [headings, ["---"] * len(headings), *cells]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _escape(text: object) -> str:
+    """Shorten a text, so that it cannot add columns, rows or markup to a table."""
     text = " ".join(str(text).split())
     text = text if len(text) <= _MAX_CHARACTERS else text[:_MAX_CHARACTERS] + " ..."
     for character in "\\`*_[]<>|":

@@ -27,6 +27,7 @@ class TrainingLog(ScoreListener):
         window_steps: steps per line.
 
     Attributes:
+        tokens_per_step: as the argument; it differs between phases.
         lines: dicts with `step`, `seconds` (since the training began) and, in lines of training, `num_steps`, `tokens`
             (real tokens so far), `learning_rate`, the losses and the accuracies.
     """
@@ -39,7 +40,7 @@ class TrainingLog(ScoreListener):
     ):
         super().__init__()
         self.lines: list[dict] = []
-        self._tokens_per_step = tokens_per_step
+        self.tokens_per_step = tokens_per_step
         self._listeners = listeners
         self._window_steps = window_steps
         self._tokens = 0.0
@@ -53,10 +54,6 @@ class TrainingLog(ScoreListener):
     def continue_epoch(self) -> None:
         """Treat the next epoch as the rest of the one in which the resumed training was interrupted."""
         self._continues_epoch = True
-
-    def set_tokens_per_step(self, tokens_per_step: float | None) -> None:
-        """Set the average number of real tokens per step, which differs between phases."""
-        self._tokens_per_step = tokens_per_step
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         """Start the clock, if this is the first `fit`."""
@@ -88,10 +85,10 @@ class TrainingLog(ScoreListener):
                 sums[name] = sums.get(name, 0.0) + num_steps * float(value)
         self._num_summed += num_steps
         self._num_in_epoch += num_steps
-        self._tokens += num_steps * (self._tokens_per_step or 0.0)
+        self._tokens += num_steps * (self.tokens_per_step or 0.0)
         if logs is not None:
             logs.update(_divide(self._sums, self._num_summed))
-            if self._tokens_per_step is not None:
+            if self.tokens_per_step is not None:
                 logs["tokens"] = round(self._tokens)
         if self._num_summed >= self._window_steps:
             self.finish()
@@ -103,7 +100,7 @@ class TrainingLog(ScoreListener):
     def finish(self) -> None:
         """Write the line of the current window, unless it is empty."""
         if self._num_summed:
-            tokens = {} if self._tokens_per_step is None else {"tokens": round(self._tokens)}
+            tokens = {} if self.tokens_per_step is None else {"tokens": round(self._tokens)}
             learning_rate = float(self.model.optimizer.learning_rate)
             means = use_display_names(_divide(self._sums, self._num_summed))
             self._write({"num_steps": self._num_summed, **tokens, "learning_rate": learning_rate, **means})

@@ -24,7 +24,7 @@ from bert_keras.analysis.cost_model.step_memory import (
 from bert_keras.analysis.cost_model.subjects import HEADS, add_head
 from bert_keras.analysis.cost_model.workloads import BatchShape, Workload, trace_graph
 from bert_keras.errors import InputError
-from bert_keras.training.optimizers.adamw_and_lamb import BertAdamW
+from bert_keras.training.optimizers.update_rules import BertAdamW
 from tests.marks import slow_except
 
 BENCHMARK = pathlib.Path(__file__).parents[3] / "benchmarks" / "planning.py"

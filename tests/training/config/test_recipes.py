@@ -9,9 +9,10 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.config import PRESETS
-from bert_keras.training.config.recipes import RECIPES, Pretraining
+from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.sources import get_recipe_path, known_keys, upgrade_settings
 from bert_keras.training.config.tables import (
+    RECIPES,
     SIZE_FIELDS,
     BatchesSettings,
     BudgetSettings,

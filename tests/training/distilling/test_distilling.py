@@ -16,11 +16,14 @@ from bert_keras.tasks.base import softmax
 from bert_keras.tasks.examples.distillation_data import DistillationData, read_distillation_data, read_teacher_task
 from bert_keras.tasks.examples.file_options import FileOptions
 from bert_keras.tasks.token_classification import TokenClassification
-from bert_keras.training.config.distillation_settings import Distillation
-from bert_keras.training.distilling.student_checkpoint import make_student_checkpoint
-from bert_keras.training.distilling.teacher_scores import score_teacher
-from bert_keras.training.distilling.teacher_training import TeacherTraining, fit_width
-from bert_keras.training.distilling.unlabelled_labels import add_known_labels
+from bert_keras.training.config.finetuning_settings import Distillation
+from bert_keras.training.distilling.teacher_training import (
+    TeacherTraining,
+    add_known_labels,
+    fit_width,
+    make_student_checkpoint,
+    score_teacher,
+)
 from tests.marks import slow_except
 from tests.training.distilling.distill_tiny import FAST, LOSSES, MAKERS, Losses, make_data
 from tests.training.finetune_tiny import TASKS, TEXTS, digest

@@ -14,7 +14,7 @@ import tensorflow as tf
 import bert_keras as bk
 from bert_keras.training import Lamb, WarmupDecay, adamw, lamb, make_optimizer
 from bert_keras.training.config.tables import OptimizerSettings
-from bert_keras.training.optimizers.adamw_and_lamb import BertAdamW
+from bert_keras.training.optimizers.update_rules import BertAdamW
 from tests.marks import slow
 from tests.training.optimizers import adamw_of_torch
 from tests.training.optimizers.adamw_of_torch import DECAYED, NUM_STEPS, SHAPES, draw

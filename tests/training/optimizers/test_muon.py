@@ -6,7 +6,7 @@ import pytest
 
 from bert_keras.training import WarmupDecay, make_optimizer, muon
 from bert_keras.training.config.tables import OptimizerSettings
-from bert_keras.training.optimizers.muon import BertMuon, orthogonalize
+from bert_keras.training.optimizers.update_rules import BertMuon, orthogonalize
 
 SHAPES = {
     "block/query/kernel": (6, 6),

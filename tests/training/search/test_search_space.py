@@ -6,7 +6,7 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.search.search_space import make_search_space
+from bert_keras.training.search.searched_finetuning import make_search_space
 
 SEARCHED = ("learning_rate", "batch_size", "warmup_ratio", "weight_decay", "layer_decay")
 

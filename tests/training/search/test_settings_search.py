@@ -8,10 +8,11 @@ import keras
 import pytest
 
 from bert_keras.errors import DivergedTrainingError, InputError
+from bert_keras.training.backups import BackupOptions
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.finetuning import FineTuned
-from bert_keras.training.search.search_space import make_search_space
-from bert_keras.training.search.settings_search import SearchOptions, search_settings
+from bert_keras.training.search.searched_finetuning import Search, make_search_space
+from bert_keras.training.search.settings_search import search_settings
 from bert_keras.training.search.trials import format_trials, has_trials, write_csv
 
 NUM_EPOCHS = 4
@@ -54,9 +55,16 @@ class Curves:
         )
 
 
-def search(train, num_trials, *, space=SPACE, identity=None, **options):
-    identity = identity or {"the training examples": "a", "the ranges": space.describe()}
-    return search_settings(train, space, SearchOptions(num_trials, **options), main_score="accuracy", identity=identity)
+def search(train, num_trials, *, space=SPACE, identity=None, folder=None, allow_changes=False, on_trial=id):
+    return search_settings(
+        train,
+        Search(num_trials, on_trial=on_trial),
+        space,
+        folder=folder,
+        backup=BackupOptions(allow_changes=allow_changes),
+        main_score="accuracy",
+        identity=identity or {"the training examples": "a", "the ranges": space.describe()},
+    )
 
 
 def rising(*scores):

@@ -6,8 +6,7 @@ import keras
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.training.config.callback_names import CallbackName
-from bert_keras.training.tracking.named_callbacks import make_callback
+from bert_keras.training.tracking.named_callbacks import CallbackName, make_callback
 
 MODULE = """
 import keras

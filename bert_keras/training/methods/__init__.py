@@ -1,1 +1,0 @@
-"""Methods of fine-tuning: train all weights, or adapters, on labels. Start with `label_training.py`."""
