@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from string import Template
 
 from bert_keras.checks import format_names
-from bert_keras.export.client_bundle import decoding_texts, readme_templates
+from bert_keras.export.client_bundle import decoding_texts
+from bert_keras.export.template_files import fill_template
 from bert_keras.files import format_json
 
 _SIGNATURE = "serving_default"  # of the files with one length
@@ -22,6 +23,10 @@ _INPUTS = {  # name: values at a token, and at padding
     "attention_mask": ("1, also at `[CLS]` and `[SEP]`", "0"),
     "token_type_ids": ("$segments", "0"),
 }
+_MEDIAPIPE_DIFFERENCES = (
+    "It lowercases only the letters A to Z and keeps accents, so texts with other capitals or accents get other tokens "
+    "than here."
+)
 _WIDTH = 120
 _PARAGRAPH = re.compile(r"^(?![|#\n]).+(\n(?![|#\n]|- |\d\. ).+)*", re.MULTILINE)  # or one item of a list
 _MAX_ANSWER = 100  # characters of an answer in a comment
@@ -40,7 +45,6 @@ def make_readme(
     """
     files = [file for file in description["files"] if _SIGNATURE in file["signatures"]]
     first = files[0]
-    is_mediapipe = description["tokenizer"]["text_rules"] == "mediapipe"
     facts = {
         "name": description["name"],
         "first": first["path"],
@@ -54,10 +58,8 @@ def make_readme(
     facts |= _describe_files(description, files, other_files, in_mediapipe=in_mediapipe)
     facts |= _describe_inputs(description, facts)
     facts |= _describe_outputs(description)
-    facts["rules_note"] = _describe_mediapipe_rules(in_mediapipe=in_mediapipe) if is_mediapipe else ""
-    facts["porting"] = readme_templates.PORTING_MEDIAPIPE if is_mediapipe else readme_templates.PORTING
-    facts["examples"] = _make_examples(description, facts, in_mediapipe=in_mediapipe)
-    return _wrap(_fill(readme_templates.README, **facts))
+    facts |= _choose_examples(description, in_mediapipe=in_mediapipe)
+    return _wrap(fill_template("tflite/README.md", **facts))
 
 
 def _describe_files(
@@ -77,7 +79,7 @@ def _describe_files(
         "file_rows": "\n".join(f"| {row} |" for row in rows),
         "reason": f", the smallest file; if its answers are too inexact for your texts, try {others}" if others else "",
         "or_mediapipe": ", or MediaPipe" if in_mediapipe else "",
-        "gpu_row": _fill(readme_templates.GPU_ROW, file=large[0]) if large else "",
+        "large": large[0] if large else "",
         "shorter": (
             " The files ending in `_lengths.tflite` have a signature for each of their lengths: call the shortest "
             "one that fits the sequence."
@@ -95,22 +97,24 @@ def _describe_inputs(description: Mapping, facts: Mapping) -> dict[str, str]:
     """Return the facts of the section about inputs."""
     settings, task, inputs = description["tokenizer"], description["task"], description["inputs"]
     own_tokens = [f"`{token}`" for token in settings["additional_special_tokens"] + settings["added_tokens"]]
-    tokenizing = _fill(
-        readme_templates.TOKENIZING,
-        **facts,
-        casing="is lowercased" if settings["lowercase"] else "keeps its case",
-        accents="are removed" if settings["strip_accents"] else "are kept",
-        own_tokens=f" {format_names(own_tokens)} are tokens that are never split." if own_tokens else "",
-    )
+    rules = f"WordPiece and `vocab.txt` ({facts['vocabulary_size']} tokens)."
     if settings["text_rules"] == "mediapipe":
-        tokenizing = f" as MediaPipe does, with WordPiece and `vocab.txt` ({facts['vocabulary_size']} tokens)."
+        tokenizing = f" as MediaPipe does, with {rules}"
+    else:
+        casing = "is lowercased" if settings["lowercase"] else "keeps its case"
+        accents = "are removed" if settings["strip_accents"] else "are kept"
+        never_split = f" {format_names(own_tokens)} are tokens that are never split." if own_tokens else ""
+        tokenizing = (
+            f" with {rules} Text {casing}, and accents {accents}.{never_split} The settings are in `model.json` under "
+            "`tokenizer`; the reference clients below implement them."
+        )
     is_pair = decoding_texts.has_pairs(task)
     segments = (
         "0 in the first text with `[CLS]` and its `[SEP]`, 1 in the second text and its `[SEP]`" if is_pair else "0"
     )
     rows = []
     for one in inputs:
-        at_token, at_padding = (_fill(text, segments=segments, **facts) for text in _INPUTS[one["name"]])
+        at_token, at_padding = (Template(text).substitute(facts, segments=segments) for text in _INPUTS[one["name"]])
         rows.append(f"| {one['index']} | `{one['name']}` | {at_token} | {at_padding} |")
     cls, sep = f"`[CLS]` (id {settings['cls_id']})", f"`[SEP]` (id {settings['sep_id']})"
     first, second = decoding_texts.name_texts(task)
@@ -152,24 +156,24 @@ def _describe_outputs(description: Mapping) -> dict[str, str]:
     }
 
 
-def _describe_mediapipe_rules(*, in_mediapipe: bool) -> str:
-    use = "run it in MediaPipe, which does so by itself" if in_mediapipe else "use a tokenizer with these rules"
-    return _fill(readme_templates.MEDIAPIPE_RULES, use=use)
-
-
-def _make_examples(description: Mapping, facts: Mapping, *, in_mediapipe: bool) -> str:
-    templates, task = readme_templates, description["task"]
-    if task is None:
-        return templates.NO_TASK
-    is_mediapipe = description["tokenizer"]["text_rules"] == "mediapipe"
-    ranges = decoding_texts.describe_ranges(task)
-    examples = "" if is_mediapipe else _fill(templates.CLIENTS, **facts, ranges=ranges)
-    if in_mediapipe:
-        template = templates.MEDIAPIPE_CLASSIFIER if task["name"] == "classify" else templates.MEDIAPIPE_EMBEDDER
-        note = "" if is_mediapipe else templates.MEDIAPIPE_DIFFERENCES
-        note += decoding_texts.describe_mediapipe_limits(task)
-        examples += _fill(template, **facts, single=facts["first"], mediapipe_note=note)
-    return examples or "No reference client runs this model: see [Other languages](#other-languages).\n\n"
+def _choose_examples(description: Mapping, *, in_mediapipe: bool) -> dict[str, object]:
+    """Return the facts about MediaPipe, and which examples the README has."""
+    task = description["task"]
+    has_rules = description["tokenizer"]["text_rules"] == "mediapipe"
+    has_clients = task is not None and not has_rules
+    classifies = in_mediapipe and task["name"] == "classify"
+    note = "" if has_rules else _MEDIAPIPE_DIFFERENCES
+    return {
+        "mediapipe_rules": has_rules,
+        "use": "run it in MediaPipe, which does so by itself" if in_mediapipe else "use a tokenizer with these rules",
+        "no_task": task is None,
+        "clients": has_clients,
+        "ranges": decoding_texts.describe_ranges(task) if has_clients else "",
+        "classifier": classifies,
+        "embedder": in_mediapipe and not classifies,
+        "no_client": task is not None and not has_clients and not in_mediapipe,
+        "mediapipe_note": note + decoding_texts.describe_mediapipe_limits(task) if in_mediapipe else "",
+    }
 
 
 def _round(value: object) -> object:
@@ -199,7 +203,3 @@ def _fill_lines(paragraph: re.Match) -> str:
 
 def _to_camel_case(name: str) -> str:
     return re.sub(r"_(\w)", lambda match: match[1].upper(), name)
-
-
-def _fill(template: str, **facts: object) -> str:
-    return Template(template).substitute(facts)

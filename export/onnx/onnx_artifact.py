@@ -5,7 +5,7 @@ import pathlib
 
 from bert_keras.export.client_bundle.bundle_files import write_onnx_description
 from bert_keras.export.client_bundle.probes import make_probes
-from bert_keras.export.deployment.deployment_bundle import write_deployment_files
+from bert_keras.export.deployment_bundle import write_deployment_files
 from bert_keras.export.export_job import ExportJob
 from bert_keras.export.onnx.onnx_calibrated import write_calibrated_onnx
 from bert_keras.export.onnx.onnx_calibration import draw_batches, measure_ranges

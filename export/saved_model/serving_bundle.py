@@ -5,16 +5,15 @@ import json
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from string import Template
 
 import numpy as np
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.export.saved_model import serving_templates as templates
 from bert_keras.export.saved_model.op_audit import read_meta_graph
 from bert_keras.export.saved_model.serving_releases import OLDEST_SERVING
 from bert_keras.export.settings import check_model_name
+from bert_keras.export.template_files import fill_template
 
 IMAGE_TAG = "2.20.0"  # of Docker's tensorflow/serving
 MAX_BATCH_SIZE = 32  # texts; base's attention scores of 32 x 128 take 25 MB per layer
@@ -67,21 +66,16 @@ def write_serving_files(
         "image_tag": _choose_image_tag(min_serving),
         "max_batch_size": MAX_BATCH_SIZE,
         "first": max(requests, key=lambda request: request[0])[0],  # serving_default rather than ids
-        "request_rows": "\n".join(_fill(templates.REQUEST_ROW, signature=name) for name, _ in requests),
+        "request_rows": "\n".join(_describe_request(name) for name, _ in requests),
     }
-    for name, template in {
-        "models.config": templates.MODELS_CONFIG,
-        "batching.config": templates.BATCHING_CONFIG,
-        "monitoring.config": templates.MONITORING_CONFIG,
-        "Dockerfile": templates.DOCKERFILE,
-        "README.md": templates.README,
-    }.items():
-        (folder / name).write_text(_fill(template, **facts), encoding="utf-8")
+    for name in ("models.config", "batching.config", "monitoring.config", "Dockerfile", "README.md"):
+        (folder / name).write_text(fill_template(f"serving/{name}", **facts), encoding="utf-8")
     for signature, inputs in requests:
         (folder / f"request_{signature}.json").write_text(
             _format_json(build_rest_request(signature, inputs)), encoding="utf-8"
         )
-        client = _fill(templates.GRPC_CLIENT, name=model_name, signature=signature, inputs=_format_inputs(inputs))
+        inputs = _format_inputs(inputs)
+        client = fill_template("serving/request.py.txt", name=model_name, signature=signature, inputs=inputs)
         (folder / f"request_{signature}.py").write_text(client, encoding="utf-8")
 
 
@@ -108,6 +102,14 @@ def build_example_requests(
 def build_rest_request(signature: str, inputs: Mapping[str, np.ndarray]) -> dict:
     """Build the body of `POST /v1/models/NAME:predict` in column format; invalid UTF-8 becomes `{"b64": ...}`."""
     return {"signature_name": signature, "inputs": {name: _convert_to_json(value) for name, value in inputs.items()}}
+
+
+def _describe_request(signature: str) -> str:
+    """Return the rows of the README about the requests to a signature."""
+    return (
+        f"| `request_{signature}.json` | a REST request to the signature `{signature}` |\n"
+        f"| `request_{signature}.py` | the same over gRPC; needs `pip install tensorflow-serving-api` |"
+    )
 
 
 def _choose_example(name: str, info: tf.compat.v1.TensorInfo, texts: Mapping[str, Sequence[str | bytes]]) -> np.ndarray:
@@ -162,7 +164,3 @@ def _choose_image_tag(min_serving: str) -> str:
     """Return `IMAGE_TAG`, or the first image of the required release if that is newer."""
     (major, minor), newest = (tuple(map(int, version.split(".")[:2])) for version in (min_serving, IMAGE_TAG))
     return IMAGE_TAG if (major, minor) <= newest else f"{major}.{minor}.0"
-
-
-def _fill(template: str, **facts: object) -> str:
-    return Template(template).substitute(facts)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bert_keras.export.deployment.deployment_bundle import write_deployment_files
+from bert_keras.export.deployment_bundle import write_deployment_files
 from bert_keras.export.saved_model.serving_bundle import write_serving_files
 from bert_keras.serving.models.model_folders import name_model
 

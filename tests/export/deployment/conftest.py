@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from bert_keras.export.deployment.deployment_bundle import write_deployment_files
+from bert_keras.export.deployment_bundle import write_deployment_files
 from bert_keras.export.onnx import onnx_folder
 from bert_keras.export.onnx.onnx_artifact import get_served_task
 from bert_keras.export.onnx.onnx_folder import FLOAT32, write_onnx_folder

@@ -19,7 +19,7 @@ import pytest
 
 import bert_keras as bk
 from benchmarks.serving_peers import run_triton
-from bert_keras.export.deployment.deployment_bundle import write_deployment_files
+from bert_keras.export.deployment_bundle import write_deployment_files
 from bert_keras.export.onnx.onnx_artifact import get_served_task
 from bert_keras.export.runtimes.run_onnx import load
 from tests.export.deployment.test_triton_files import TEXTS, WITH_TASK

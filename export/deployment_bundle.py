@@ -6,13 +6,11 @@ import os
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
-from string import Template
 
 from bert_keras import __version__
-from bert_keras.export.deployment import docker_templates, kubernetes_templates, readme_templates, triton_templates
-from bert_keras.export.deployment.server_packages import SERVER_PACKAGES, TRITON_PACKAGES
 from bert_keras.export.saved_model.serving_bundle import EXAMPLE_IDS, EXAMPLE_MASKED_TEXTS, EXAMPLE_TEXTS
 from bert_keras.export.settings import check_model_name
+from bert_keras.export.template_files import fill_template
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.mask_filling_task import MaskFilling
 from bert_keras.tasks.signatures import TensorSpec
@@ -20,11 +18,35 @@ from bert_keras.tasks.signatures import TensorSpec
 Signature = Mapping[str, Mapping[str, Sequence]]  # "inputs" and "outputs": name: (dtype, shape), as in a parity report
 
 _MAX_BATCH_SIZE = 128  # texts per request and per batch in Triton; 32 short ones would keep one core busy, not two
+_FILES = ("README.md", "docker/triton.Dockerfile")
+_TEXT_FILES = ("docker/Dockerfile", "kubernetes.yaml", "kserve.yaml")  # for a model that `bert-keras serve` can serve
 _DATA_TYPES = {"string": "TYPE_STRING", "float32": "TYPE_FP32", "int32": "TYPE_INT32"}
 _DATA_TYPES |= {"float": "TYPE_FP32", "int64": "TYPE_INT64"}  # onnxruntime's names
 _MAX_DNS_LENGTH = 40  # of 63, because KServe appends to it
 # MiniLM, a file of 90 MB, takes 330 MB in two processes; during a change of version the server holds two models.
 _SERVER_BYTES, _BYTES_PER_MODEL_BYTE = 512 << 20, 4
+
+# The packages that `bert-keras serve` and Triton's Python need to run an ONNX file, without TensorFlow and Keras. The
+# versions are those of setup.cfg; a test compares both lists with what the modules import.
+_ONNXRUNTIME = "onnxruntime>=1.20,!=1.21.*,!=1.22.*,!=1.23.*,!=1.24.*,<2"  # the others compute wrongly with AMX
+_MODEL_PACKAGES = (_ONNXRUNTIME, "safetensors>=0.5,<1", "tokenizers>=0.22,<0.24")
+
+SERVER_PACKAGES = (
+    "grpcio>=1.71,<2",
+    "httptools>=0.6,<1",
+    "numpy>=2.0,<3",
+    "orjson>=3.10,<4",
+    "prometheus-client>=0.21,<1",
+    "protobuf>=6.31,<8",
+    "pydantic>=2.10,<3",
+    "rich>=13",
+    "starlette>=0.45,<2",
+    "uvicorn>=0.34,<1",
+    "uvloop>=0.21,<1",
+    *_MODEL_PACKAGES,
+)
+# NumPy 2 ends the Python process of Triton 24.10 at the first request; answers with 1.26.4 and 2.4.6 are equal.
+TRITON_PACKAGES = ("numpy>=1.26,<2", *_MODEL_PACKAGES)
 
 
 def write_deployment_files(
@@ -47,15 +69,13 @@ def write_deployment_files(
     """
     check_model_name(model_name)
     facts = _describe(model_name, num_bytes)
-    files = {**_make_triton_files(facts, signature, task), "request_ids.json": _make_ids_request(signature)}
-    if task is not None:
-        files |= {
-            "docker/Dockerfile": _fill(docker_templates.SERVER_DOCKERFILE, **facts),
-            "kubernetes.yaml": _fill(kubernetes_templates.KUBERNETES, **facts),
-            "kserve.yaml": _fill(kubernetes_templates.KSERVE, **facts),
-            "request.json": _make_text_request(task),
-        }
-    files["README.md"] = _make_readme(facts, has_texts=task is not None)
+    has_texts = task is not None
+    names = (*_FILES, *_TEXT_FILES) if has_texts else _FILES
+    files = {name: _fill(pathlib.PurePath(name).name, **facts, texts=has_texts) for name in names}
+    files |= _make_triton_files(facts, signature, task)
+    files["request_ids.json"] = _make_ids_request(signature)
+    if has_texts:
+        files["request.json"] = _make_text_request(task)
     for name, text in files.items():
         path = pathlib.Path(folder, name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,18 +106,15 @@ def _describe(model_name: str, num_bytes: int) -> dict[str, object]:
 
 
 def _make_triton_files(facts: Mapping[str, object], signature: Signature, task: Task | None) -> dict[str, str]:
-    """Return the files of the model repository and its Dockerfile, keyed by path."""
+    """Return the files of the model repository, keyed by path."""
     name = facts["name"]
-    ids_config = _fill(triton_templates.IDS_CONFIG, **facts, **_format_sides(_read_specs(signature)))
-    files = {f"triton/{name}_ids/config.pbtxt": ids_config}
-    layers = docker_templates.TRITON_LAYERS
+    sides = _format_sides(_read_specs(signature))
+    files = {f"triton/{name}_ids/config.pbtxt": _fill("ids_config.pbtxt", **facts, **sides)}
     if task is not None:
         sides = _format_sides(_describe_texts(task, signature))
-        files[f"triton/{name}/config.pbtxt"] = _fill(triton_templates.TEXT_CONFIG, **facts, **sides)
-        files[f"triton/{name}/1/model.py"] = _fill(triton_templates.TEXT_MODEL, **facts)
-        layers = docker_templates.TRITON_LAYERS_WITH_TEXTS
-    dockerfile = _fill(docker_templates.TRITON_DOCKERFILE, **facts, layers=_fill(layers, **facts))
-    return {**files, "docker/triton.Dockerfile": dockerfile}
+        files[f"triton/{name}/config.pbtxt"] = _fill("text_config.pbtxt", **facts, **sides)
+        files[f"triton/{name}/1/model.py"] = _fill("triton_model.py.txt", **facts)
+    return files
 
 
 def _read_specs(signature: Signature) -> dict[str, list[TensorSpec]]:
@@ -127,7 +144,7 @@ def _format_sides(sides: Mapping[str, Sequence[TensorSpec]]) -> dict[str, str]:
 
 def _format_tensor(name: str, dtype: str, shape: Sequence[int]) -> str:
     dims = ", ".join(map(str, shape[1:] or (1,)))
-    return _fill(triton_templates.TENSOR, name=name, data_type=_DATA_TYPES[dtype], dims=dims)
+    return f'  {{ name: "{name}" data_type: {_DATA_TYPES[dtype]} dims: [ {dims} ] }}'
 
 
 def _make_text_request(task: Task) -> str:
@@ -150,25 +167,9 @@ def _format_request(tensors: Mapping[str, tuple[str, Sequence[Sequence]]]) -> st
     return '{\n  "inputs": [\n' + ",\n".join(lines) + "\n  ]\n}\n"
 
 
-def _make_readme(facts: Mapping[str, object], *, has_texts: bool) -> str:
-    templates = readme_templates
-    rows = templates.SERVER_ROWS if has_texts else templates.IDS_ROWS
-    curls = [templates.TEXT_CURL] * has_texts + [templates.IDS_CURL]
-    copies = [templates.TEXT_COPY] * has_texts + [templates.IDS_COPY]
-    triton = _fill(
-        templates.TRITON_SECTION,
-        **facts,
-        curls=_fill("\n".join(curls), **facts),
-        copies=_fill("\n".join(copies), **facts),
-        text_notes=_fill(templates.TEXT_NOTES, **facts) if has_texts else "",
-    )
-    sections = _fill(templates.SERVER_SECTIONS, **facts) + triton if has_texts else triton
-    return _fill(templates.README, **facts, rows=_fill(rows, **facts), sections=sections)
-
-
 def _format_packages(packages: Sequence[str]) -> str:
-    return "\n".join(_fill(docker_templates.PACKAGE_LINE, package=package) for package in packages)
+    return "\n".join(f'        "{package}" \\' for package in packages)
 
 
 def _fill(template: str, **facts: object) -> str:
-    return Template(template).substitute(facts)
+    return fill_template(f"deploy/{template}", **facts)
