@@ -13,9 +13,9 @@ from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.huggingface.weights_file import hash_weights
 from bert_keras.checkpoints.loading import load, load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
+from bert_keras.checks import format_names, quote
 from bert_keras.errors import InputError, ParityError
 from bert_keras.export.export_job import BackgroundChecks, ExportJob, Stages
-from bert_keras.export.not_carried_over import list_not_carried_over
 from bert_keras.export.onnx import onnx_artifact
 from bert_keras.export.parity.comparison import describe_differences
 from bert_keras.export.parity.reference import Reference
@@ -33,6 +33,7 @@ from bert_keras.heads.known_heads import find_finetuned_head
 from bert_keras.pipelines.corpus.text_sources import TextSource, find_sources
 from bert_keras.staging import lock_folder
 from bert_keras.tasks.kept_tokens import trim_checkpoint
+from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.task_loading import restore_task
 from bert_keras.tasks.text_classification import TextClassification
 
@@ -44,6 +45,8 @@ _WRITERS = {
     "tflite": (tflite_artifact.export_tflite, tflite_artifact.count_checks),
     "onnx": (onnx_artifact.export_onnx, onnx_artifact.count_stages),
 }
+
+_POOLING_OUTPUTS = {"saved_model": "the signature ids", "onnx": "the output sentence_embedding", "tflite": "the file"}
 
 
 def export_model(
@@ -203,3 +206,38 @@ def _without_empty_folders(out: pathlib.Path) -> Iterator[None]:
         for folder in sorted((path for path in created if path.is_dir()), reverse=True):  # subfolders first
             with contextlib.suppress(OSError):  # not empty
                 folder.rmdir()
+
+
+def list_not_carried_over(reference: Reference, artifact: str) -> list[str]:
+    """Return a sentence for each part of the checkpoint's prompts that an artifact does not contain.
+
+    Args:
+        reference: the checkpoint.
+        artifact: its path in the output folder, for example "tflite/model_float32.tflite".
+    """
+    task, kind = reference.task, artifact.split("/")[0]
+    if not isinstance(task, SentenceEmbedding):
+        return []
+    prompts = [name for name, text in task.prompts.items() if text]
+    if not prompts and not task.prompt_text:
+        return []
+    sentences = _list_missing_prompts(task, kind, prompts)
+    if not task.include_prompt:
+        output = _POOLING_OUTPUTS[kind]
+        sentences.append(f"include_prompt: {output} pools the tokens of a prompt like those of the text")
+    return sentences
+
+
+def _list_missing_prompts(task: SentenceEmbedding, kind: str, prompts: list[str]) -> list[str]:
+    if kind == "onnx":  # the folder lists them for sentence-transformers
+        return []
+    if kind == "tflite":
+        return [f"the prompts {format_names(prompts)}: the file accepts ids, so add the prompt to each text yourself"]
+    others = [name for name in prompts if task.prompts[name] != task.prompt_text]
+    if not others:
+        return []
+    if task.prompt_text:
+        applied = f"serving_default puts {quote(task.prompt_text)} before each text; use ids for other prompts"
+    else:
+        applied = "serving_default puts no prompt before a text, so add it yourself"
+    return [f"the prompts {format_names(others)}: {applied}"]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from bert_keras import __version__
-from bert_keras.export.saved_model.serving_bundle import EXAMPLE_IDS, EXAMPLE_MASKED_TEXTS, EXAMPLE_TEXTS
+from bert_keras.export.parity.probe_inputs import EXAMPLE_IDS, EXAMPLE_MASKED_TEXTS, EXAMPLE_TEXTS
 from bert_keras.export.settings import check_model_name
 from bert_keras.export.template_files import fill_template
 from bert_keras.tasks.base import Task

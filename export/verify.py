@@ -8,7 +8,7 @@ import pathlib
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
 from bert_keras.export.artifacts import load_reference
-from bert_keras.export.onnx.onnx_check import start_onnx_check
+from bert_keras.export.onnx.onnx_artifact import start_onnx_check
 from bert_keras.export.parity.parity_check import ParityCheck, start_saved_model_check
 from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES, THOROUGH_PROBES, ProbeSet
 from bert_keras.export.parity.reference import Reference

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 import keras
 
 from bert_keras.export.parity import probe_inputs
+from bert_keras.export.parity.artifact_program import choose_compared_positions
 from bert_keras.export.parity.comparison import Comparison
 from bert_keras.export.parity.expected_answers import CompareAnswers, expect_text_answers
+from bert_keras.export.parity.fresh_process import Answers, FreshProcess, Request
 from bert_keras.export.parity.probe_inputs import IdSequence, ProbeSet
 from bert_keras.export.parity.reference import Outputs, Reference
-from bert_keras.export.runtimes.exchange import choose_compared_positions
-from bert_keras.export.runtimes.fresh_process import Answers, FreshProcess, Request
 from bert_keras.export.saved_model.to_saved_model import IDS, SERVING_DEFAULT, build_text_function
 from bert_keras.modeling import BertEmbedder
 from bert_keras.modeling.masked_lm import MaskedLMModel

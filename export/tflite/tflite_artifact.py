@@ -10,19 +10,17 @@ import keras
 import numpy as np
 
 from bert_keras.errors import InputError
-from bert_keras.export.client_bundle.bundle_files import write_tflite_bundle
+from bert_keras.export.client_bundle.bundle_files import make_probes, write_tflite_bundle
 from bert_keras.export.client_bundle.client_description import ModelFile
-from bert_keras.export.client_bundle.probes import make_probes
 from bert_keras.export.export_job import ExportJob
 from bert_keras.export.parity.parity_check import TOLERANCE, ParityCheck, drop_hidden_states, start_ids_check
 from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES, ProbeSet
 from bert_keras.export.parity.reference import Outputs, Reference
-from bert_keras.export.quantization_search import score_file, search_quantization
+from bert_keras.export.quantization_search import recover_logits, score_file, search_quantization
 from bert_keras.export.settings import ExportSettings
 from bert_keras.export.targets import WRITTEN_BY
 from bert_keras.export.tflite.mediapipe_metadata import LABELS_FILE, VOCABULARY_FILE, add_metadata
 from bert_keras.export.tflite.tflite_file import list_constant_types, parse_tflite, read_signatures
-from bert_keras.export.tflite.tflite_runner import recover_logits
 from bert_keras.export.tflite.to_tflite import (
     SIGNATURE,
     TfliteSource,

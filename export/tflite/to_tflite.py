@@ -18,8 +18,7 @@ from bert_keras.compat import TFLITE_CONVERTER_ERROR
 from bert_keras.errors import InputError, ParityError
 from bert_keras.export.ids_graph import build_ids_function
 from bert_keras.export.settings import QUANTIZATIONS
-from bert_keras.export.tflite.four_bits import round_to_four_bits
-from bert_keras.export.tflite.tflite_file import count_constant_bytes, list_operators, parse_tflite
+from bert_keras.export.tflite.tflite_file import count_constant_bytes, list_operators, parse_tflite, round_to_four_bits
 from bert_keras.modeling import BertClassifier
 from bert_keras.publishing import publish_file
 

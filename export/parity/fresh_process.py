@@ -12,15 +12,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_keras.errors import MissingExtraError, ParityError
-from bert_keras.export.runtimes import exchange
+from bert_keras.export.parity import artifact_program
 
 Request = tuple[str, dict[str, np.ndarray]]  # signature, and its inputs keyed by name; strings are `bytes` objects
 
-# kind of artifact: the program that runs it, the package that the program imports, the extra that installs it
+# kind of artifact: the package that runs it, the extra that installs it
 _RUNTIMES = {
-    "saved_model": ("run_saved_model.py", "tensorflow", ""),
-    "tflite": ("run_tflite.py", "ai_edge_litert", "tflite"),
-    "onnx": ("run_onnx.py", "onnxruntime", "onnx"),
+    "saved_model": ("tensorflow", ""),
+    "tflite": ("ai_edge_litert", "tflite"),
+    "onnx": ("onnxruntime", "onnx"),
 }
 
 
@@ -66,11 +66,10 @@ class FreshProcess:
         self._folder = pathlib.Path(self._scratch.name)
         all_requests = [*requests, *timed]
         arrays = {(n, name): values for n, (_, inputs) in enumerate(all_requests) for name, values in inputs.items()}
-        exchange.write_arrays(self._folder / "requests.npz", arrays)
+        artifact_program.write_arrays(self._folder / "requests.npz", arrays)
         calls = {"signatures": [signature for signature, _ in all_requests], "num_timed": len(timed)}
         (self._folder / "calls.json").write_text(json.dumps(calls), encoding="utf-8")
-        program = pathlib.Path(exchange.__file__).with_name(_RUNTIMES[kind][0])
-        command = [sys.executable, str(program), str(artifact), str(self._folder)]
+        command = [sys.executable, artifact_program.__file__, kind, str(artifact), str(self._folder)]
         with open(self._folder / "printed.txt", "wb") as printed:  # an unread pipe could fill up
             self._process = subprocess.Popen(
                 command,
@@ -92,12 +91,12 @@ class FreshProcess:
             raise self._build_error()
         facts = json.loads((self._folder / "facts.json").read_text(encoding="utf-8"))
         outputs: list[dict[str, np.ndarray]] = [{} for _ in range(self._num_answered)]
-        for (call, name), values in exchange.read_arrays(self._folder / "answers.npz").items():
+        for (call, name), values in artifact_program.read_arrays(self._folder / "answers.npz").items():
             outputs[call][name] = values
         return Answers(outputs, **facts)
 
     def _build_error(self) -> Exception:
-        _, package, extra = _RUNTIMES[self._kind]
+        package, extra = _RUNTIMES[self._kind]
         printed = (self._folder / "printed.txt").read_text(encoding="utf-8", errors="replace")
         last_line = printed.strip().split("\n")[-1]
         if f"No module named '{package}'" in last_line:

@@ -1,22 +1,30 @@
-"""Requests and answers as files, exchanged between the parity check and the program that runs an artifact.
+"""Run an artifact in its own runtime, without importing this package, and exchange requests and answers as files.
+
+    python artifact_program.py KIND ARTIFACT FOLDER
 
 A request is the name of a signature and its inputs, keyed by name. Strings are stored as bytes and end offsets, because
-numpy's own string arrays lose invalid UTF-8 and trailing NUL characters.
+numpy's own string arrays lose invalid UTF-8 and trailing NUL characters. Inputs and outputs are found by their names,
+never by position.
 
-This module is imported by programs that cannot import the package, so it uses nothing but numpy.
+The program cannot import the package, so this module uses nothing but numpy and the runtime of the artifact.
 """
 
 import json
+import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 MAX_WIDTH = 1000  # values per token; of wider outputs only some positions are compared
 _BYTES, _ENDS, _SHAPE = "bytes", "ends", "shape"
 
+_NUM_THREADS = 2
+
 Arrays = dict[tuple[int, str], np.ndarray]  # keyed by the number of the request and the name
+Signatures = dict[str, dict[str, dict[str, list]]]  # {signature: {"inputs" or "outputs": {name: [dtype, shape]}}}
+Loaded = tuple[Callable[[str, Mapping], dict[str, np.ndarray]], Signatures]  # runs a signature on its inputs
 
 
 def write_arrays(path: str, arrays: Arrays) -> None:
@@ -65,7 +73,7 @@ def select_compared(values: np.ndarray) -> np.ndarray:
     return values[:, choose_compared_positions(values.shape)] if values.ndim == 3 else values
 
 
-def serve(load: Callable[[], tuple[Callable, Mapping]], folder: str) -> None:
+def serve(load: Callable[[], Loaded], folder: str) -> None:
     """Answer the requests in a folder, and write the answers, the loading time and the time of each timed request.
 
     The timed requests come last. They wait for a line on standard input, so that the process that sent the requests is
@@ -98,3 +106,78 @@ def serve(load: Callable[[], tuple[Callable, Mapping]], folder: str) -> None:
     write_arrays(f"{folder}/answers.npz", answers)
     with open(f"{folder}/facts.json", "w", encoding="utf-8") as file:
         json.dump({"load_s": load_s, "seconds": seconds[first_timed:], "signatures": signatures}, file)
+
+
+def load_saved_model(path: str) -> Loaded:
+    """Open a SavedModel with TensorFlow and tensorflow-text, as a server does."""
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  registers the ops of the tokenizer
+
+    model = tf.saved_model.load(path)
+
+    def answer(signature: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        outputs = model.signatures[signature](**{name: tf.constant(values) for name, values in inputs.items()})
+        return {name: values.numpy() for name, values in outputs.items()}
+
+    def describe(specs: Mapping) -> dict[str, list]:
+        return {name: [spec.dtype.name, [*spec.shape]] for name, spec in specs.items()}
+
+    signatures = {
+        name: {
+            "inputs": describe(function.structured_input_signature[1]),
+            "outputs": describe(function.structured_outputs),
+        }
+        for name, function in model.signatures.items()
+    }
+    return answer, signatures
+
+
+def load_tflite(path: str) -> Loaded:
+    """Open a TFLite file in LiteRT's interpreter."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(model_path=path, num_threads=_NUM_THREADS)
+    runners = {name: interpreter.get_signature_runner(name) for name in interpreter.get_signature_list()}
+
+    def answer(signature: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {name: values.copy() for name, values in runners[signature](**inputs).items()}
+
+    def describe(details: Mapping) -> dict[str, list]:
+        return {name: [one["dtype"].__name__, one["shape_signature"].tolist()] for name, one in details.items()}
+
+    signatures = {
+        name: {"inputs": describe(runner.get_input_details()), "outputs": describe(runner.get_output_details())}
+        for name, runner in runners.items()
+    }
+    return answer, signatures
+
+
+def load_onnx(path: str) -> Loaded:
+    """Open an ONNX file in onnxruntime; its only signature has no name."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # as `bert_keras.compat.import_onnxruntime`
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = _NUM_THREADS
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    outputs = [output.name for output in session.get_outputs()]
+    types = {entry.name: entry.type for entry in session.get_inputs()}
+
+    def answer(signature: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        del signature
+        given = {
+            name: inputs[name].astype("int64") if "int64" in kind else inputs[name] for name, kind in types.items()
+        }
+        return dict(zip(outputs, session.run(outputs, given), strict=True))
+
+    def describe(entries: Sequence) -> dict[str, list]:
+        return {entry.name: [entry.type.removeprefix("tensor(").removesuffix(")"), entry.shape] for entry in entries}
+
+    return answer, {"": {"inputs": describe(session.get_inputs()), "outputs": describe(session.get_outputs())}}
+
+
+LOADERS = {"saved_model": load_saved_model, "tflite": load_tflite, "onnx": load_onnx}
+
+if __name__ == "__main__":
+    kind, artifact, exchange = sys.argv[1:]
+    serve(lambda: LOADERS[kind](artifact), exchange)

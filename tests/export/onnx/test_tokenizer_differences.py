@@ -3,7 +3,7 @@
 import pytest
 
 from bert_keras.cli.console.parity_table import format_tokenizer_differences
-from bert_keras.export.parity.tokenizer_differences import count_tokenizer_differences
+from bert_keras.export.onnx.onnx_artifact import count_tokenizer_differences
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 TOKENS = "[PAD] [UNK] [CLS] [SEP] [MASK] play ##ing cafe".split()
