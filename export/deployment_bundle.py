@@ -11,8 +11,8 @@ from bert_keras import __version__
 from bert_keras.export.parity.probe_inputs import EXAMPLE_IDS, EXAMPLE_MASKED_TEXTS, EXAMPLE_TEXTS
 from bert_keras.export.settings import check_model_name
 from bert_keras.export.template_files import fill_template
+from bert_keras.heads.known_heads import get_task_head
 from bert_keras.tasks.base import Task
-from bert_keras.tasks.mask_filling_task import MaskFilling
 from bert_keras.tasks.signatures import TensorSpec
 
 Signature = Mapping[str, Mapping[str, Sequence]]  # "inputs" and "outputs": name: (dtype, shape), as in a parity report
@@ -120,13 +120,12 @@ def _make_triton_files(facts: Mapping[str, object], signature: Signature, task: 
 def _read_specs(signature: Signature) -> dict[str, list[TensorSpec]]:
     """Return the inputs and outputs of an ONNX file; its named axes have any length."""
     return {
-        side: [TensorSpec(name, dtype, _read_shape(shape)) for name, (dtype, shape) in entries.items()]
+        side: [
+            TensorSpec(name, dtype, tuple(size if isinstance(size, int) else -1 for size in shape))
+            for name, (dtype, shape) in entries.items()
+        ]
         for side, entries in signature.items()
     }
-
-
-def _read_shape(shape: Sequence[int | str | None]) -> tuple[int, ...]:
-    return tuple(size if isinstance(size, int) else -1 for size in shape)
 
 
 def _describe_texts(task: Task, signature: Signature) -> dict[str, list[TensorSpec]]:
@@ -148,8 +147,9 @@ def _format_tensor(name: str, dtype: str, shape: Sequence[int]) -> str:
 
 
 def _make_text_request(task: Task) -> str:
-    texts = EXAMPLE_MASKED_TEXTS if isinstance(task, MaskFilling) else EXAMPLE_TEXTS
-    return _format_request({name: ("BYTES", [[text] for text in texts[name]]) for name in task.input_names})
+    examples = EXAMPLE_MASKED_TEXTS if get_task_head(task.name).fills_masks else EXAMPLE_TEXTS
+    texts = {name: examples.get(name, examples["text"]) for name in task.input_names}
+    return _format_request({name: ("BYTES", [[text] for text in column]) for name, column in texts.items()})
 
 
 def _make_ids_request(signature: Signature) -> str:

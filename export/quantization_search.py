@@ -11,8 +11,8 @@ from bert_keras.errors import MissingExtraError
 from bert_keras.export.parity.artifact_program import load_tflite
 from bert_keras.export.parity.probe_inputs import IdSequence, pad_sequences
 from bert_keras.export.parity.reference import Reference, run_one_by_one
+from bert_keras.export.tflite.output_conversion import get_output_conversion
 from bert_keras.export.tflite.to_tflite import SIGNATURE
-from bert_keras.modeling import BertClassifier
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
@@ -20,7 +20,6 @@ from bert_keras.tasks.engines.keras_engine import KerasEngine
 from bert_keras.tasks.sequence_runner import SequenceRunner
 
 _SMALLEST_FIRST = ("dynamic_int8", "float16", "float32")
-_MIN_PROBABILITY = 1e-30  # so that there is a logarithm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,8 +92,8 @@ def score_file(
 
 
 def convert_to_points(task: Task, scores: Mapping[str, float]) -> float:
-    """Return a task's main score in points: scores of answers already are, others are at most 1."""
-    return scores[task.main_score] * (1 if task.name == "answer" else 100)
+    """Return a task's main score in points."""
+    return scores[task.main_score] * (1 if task.scores_in_percent else 100)
 
 
 def score_outputs(
@@ -127,7 +126,8 @@ class TfliteRunner:
             self._answer, _ = load_tflite(str(path))
         except ModuleNotFoundError:
             raise MissingExtraError("running a TFLite file", "ai-edge-litert", "tflite") from None
-        self._model, self._length, self._is_token_level = model, length, is_token_level
+        self._recover, self._length = get_output_conversion(model).recover, length
+        self._is_token_level = is_token_level
 
     def __call__(self, encoded: EncodedSequences) -> dict[str, np.ndarray]:
         """Return the outputs for N sequences of P tokens in all, `(N, ...)` or `(P, ...)`, keyed by name."""
@@ -135,19 +135,6 @@ class TfliteRunner:
 
         def run(sequence: IdSequence) -> dict[str, np.ndarray]:
             answer = self._answer(SIGNATURE, pad_sequences([sequence], encoded.pad_id, self._length))
-            return {name: values[0] for name, values in recover_logits(self._model, answer).items()}
+            return {name: values[0] for name, values in self._recover(answer).items()}
 
         return run_one_by_one(encoded, run, lambda _: self._is_token_level)
-
-
-def recover_logits(model: keras.Model, outputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Convert a file's outputs back to its model's: a classifier's probabilities to logits, up to a constant."""
-    if not isinstance(model, BertClassifier):
-        return outputs
-    if model.problem == "regression":
-        return {"logits": outputs["scores"]}
-    probabilities = np.maximum(outputs["probabilities"].astype(np.float64), _MIN_PROBABILITY)
-    if model.problem == "multi_label":
-        return {"logits": np.log(probabilities) - np.log(np.maximum(1 - probabilities, _MIN_PROBABILITY))}
-    logits = np.log(probabilities)
-    return {"logits": logits - logits.mean(axis=-1, keepdims=True)}

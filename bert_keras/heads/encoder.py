@@ -8,6 +8,7 @@ HEAD = Head(
     huggingface="Model",
     pipeline_tag="feature-extraction",
     graph="bert_keras.export.saved_model.answers.vectors:build_encoder",
+    comparison="bert_keras.export.parity.expected_answers:expect_encoder_outputs",
     keeps_pooler=True,
     has="no head",
     use="It turns a text into a vector for each token, and is made to be fine-tuned for a task.",

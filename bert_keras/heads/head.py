@@ -30,9 +30,19 @@ class Head:
         graph: the function that builds the answers in the graph of a SavedModel, a `BuildAnswers` of
             `export/saved_model/answers/text_function.py`; `module:attribute`, or None if a model with this head does
             not answer texts.
-        comparison: the function that compares the answers of a SavedModel with the answers of the task;
-            `module:attribute`.
+        comparison: the function that computes the expected answers of a SavedModel, see `expect_text_answers` in
+            `export/parity/expected_answers.py`; `module:attribute`.
+        file_outputs: the class that converts the outputs of TFLite files, an `OutputConversion` of
+            `export/tflite/output_conversion.py`; `module:attribute`, or None if a file has the outputs of the model.
+        readme: the function that describes the answers for app teams, from the settings of the task to a `TaskTexts` of
+            `export/client_bundle/task_texts.py`; `module:attribute`.
         options: the options of `finetune` and of the commands that read labelled examples which only some tasks have.
+        example: a text, or a pair of texts, that a model card answers.
+        inputs: the names of these texts in an exported artifact.
+        javascript: the pipeline of transformers.js that returns the answers, or None if there is none.
+        takes_pairs: whether the task has the setting `has_pairs`, single texts or pairs.
+        fills_masks: whether the texts contain [MASK].
+        exports_hidden_states: whether ONNX files have the last hidden states, too, for clients that pool them.
         has_num_classes: whether the constructor takes `num_classes`.
         reads_windows: whether long texts are read in overlapping windows by default.
         ignores_pooler: whether a pooler of the encoder is not used, and so not stored.
@@ -56,7 +66,15 @@ class Head:
     outputs: tuple[str, ...] = ()
     graph: str | None = None
     comparison: str | None = None
+    file_outputs: str | None = None
+    readme: str | None = None
     options: tuple[str, ...] = ()
+    example: tuple[str, ...] = ("The weather was a pleasant surprise.",)
+    inputs: tuple[str, ...] = ("text",)
+    javascript: str | None = None
+    takes_pairs: bool = False
+    fills_masks: bool = False
+    exports_hidden_states: bool = False
     has_num_classes: bool = False
     reads_windows: bool = False
     ignores_pooler: bool = False

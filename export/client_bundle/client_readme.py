@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from string import Template
 
 from bert_keras.checks import format_names
-from bert_keras.export.client_bundle import decoding_texts
+from bert_keras.export.client_bundle.task_texts import TaskTexts
 from bert_keras.export.template_files import fill_template
+from bert_keras.export.tflite.mediapipe_metadata import OUTPUTS
 from bert_keras.files import format_json
+from bert_keras.heads.known_heads import get_task_head
 
 _SIGNATURE = "serving_default"  # of the files with one length
 PRECISIONS = {
@@ -26,6 +28,10 @@ _INPUTS = {  # name: values at a token, and at padding
 _MEDIAPIPE_DIFFERENCES = (
     "It lowercases only the letters A to Z and keeps accents, so texts with other capitals or accents get other tokens "
     "than here."
+)
+_POSITIONS = (
+    "Positions count UTF-16 units in TypeScript and Java, so that `text.slice(start, end)` works, and code points in "
+    "Python and in `model.json`."
 )
 _WIDTH = 120
 _PARAGRAPH = re.compile(r"^(?![|#\n]).+(\n(?![|#\n]|- |\d\. ).+)*", re.MULTILINE)  # or one item of a list
@@ -56,9 +62,11 @@ def make_readme(
         "answer": _shorten(format_json(_round(description["probes"][0]["answer"]))),
     }
     facts |= _describe_files(description, files, other_files, in_mediapipe=in_mediapipe)
-    facts |= _describe_inputs(description, facts)
+    texts = _describe_task(description)
+    facts |= _describe_inputs(description, texts, facts)
     facts |= _describe_outputs(description)
-    facts |= _choose_examples(description, in_mediapipe=in_mediapipe)
+    facts |= {"summary": texts.summary, "decoding": texts.decoding}
+    facts |= _choose_examples(description, texts, in_mediapipe=in_mediapipe)
     return _wrap(fill_template("tflite/README.md", **facts))
 
 
@@ -93,9 +101,9 @@ def _describe_files(
     }
 
 
-def _describe_inputs(description: Mapping, facts: Mapping) -> dict[str, str]:
+def _describe_inputs(description: Mapping, texts: TaskTexts, facts: Mapping) -> dict[str, str]:
     """Return the facts of the section about inputs."""
-    settings, task, inputs = description["tokenizer"], description["task"], description["inputs"]
+    settings, inputs = description["tokenizer"], description["inputs"]
     own_tokens = [f"`{token}`" for token in settings["additional_special_tokens"] + settings["added_tokens"]]
     rules = f"WordPiece and `vocab.txt` ({facts['vocabulary_size']} tokens)."
     if settings["text_rules"] == "mediapipe":
@@ -108,31 +116,29 @@ def _describe_inputs(description: Mapping, facts: Mapping) -> dict[str, str]:
             f" with {rules} Text {casing}, and accents {accents}.{never_split} The settings are in `model.json` under "
             "`tokenizer`; the reference clients below implement them."
         )
-    is_pair = decoding_texts.has_pairs(task)
     segments = (
-        "0 in the first text with `[CLS]` and its `[SEP]`, 1 in the second text and its `[SEP]`" if is_pair else "0"
+        "0 in the first text with `[CLS]` and its `[SEP]`, 1 in the second text and its `[SEP]`" if texts.pair else "0"
     )
     rows = []
     for one in inputs:
         at_token, at_padding = (Template(text).substitute(facts, segments=segments) for text in _INPUTS[one["name"]])
         rows.append(f"| {one['index']} | `{one['name']}` | {at_token} | {at_padding} |")
     cls, sep = f"`[CLS]` (id {settings['cls_id']})", f"`[SEP]` (id {settings['sep_id']})"
-    first, second = decoding_texts.name_texts(task)
     return {
-        "tokenizing": decoding_texts.describe_text_before(task) + tokenizing,
+        "tokenizing": texts.tokenized + tokenizing,
         "sequence": (
-            f"{cls}, the tokens of the {first}, {sep}, the tokens of the {second}, {sep}"
-            if is_pair
+            f"{cls}, the tokens of the {texts.pair[0]}, {sep}, the tokens of the {texts.pair[1]}, {sep}"
+            if texts.pair
             else f"{cls}, the tokens, {sep}"
         ),
-        "long_texts": decoding_texts.describe_long_texts(task, facts["length"]),
+        "long_texts": _describe_long_texts(description["task"] or {}, texts, facts["length"]),
         "input_type": inputs[0]["dtype"],
         "input_shape": inputs[0]["shape"],
         "input_rows": "\n".join(rows),
         "second_text": (
             f"first_length = token_ids.index({settings['sep_id']}) + 1\n"
             "segment_ids = [0] * first_length + [1] * (len(token_ids) - first_length)"
-            if is_pair
+            if texts.pair
             else "segment_ids = [0] * len(token_ids)"
         ),
     }
@@ -143,11 +149,9 @@ def _describe_outputs(description: Mapping) -> dict[str, str]:
     outputs = description["outputs"]
     names = [one["name"] for one in outputs]
     return {
-        "summary": decoding_texts.summarize_task(description["task"], names),
         "output_rows": "\n".join(
             f"| {one['index']} | `{one['name']}` | {one['dtype']} {one['shape']} |" for one in outputs
         ),
-        "decoding": decoding_texts.describe_decoding(description["task"]),
         "printing": "\n".join(f'print("{name}", outputs["{name}"][0].ravel()[:8])' for name in names),
         "swift_outputs": "\n".join(
             f'let {_to_camel_case(name)} = try runner.output(named: "{name}")  // Float32' for name in names
@@ -156,24 +160,66 @@ def _describe_outputs(description: Mapping) -> dict[str, str]:
     }
 
 
-def _choose_examples(description: Mapping, *, in_mediapipe: bool) -> dict[str, object]:
+def _describe_long_texts(task: Mapping, texts: TaskTexts, length: int) -> str:
+    """Return what happens to texts that do not fit in a sequence."""
+    limit, overlap = task.get("max_sequence_length", length), task.get("window_overlap")
+    at_most = f"A sequence has at most {limit} tokens"
+    if overlap is None and texts.pair:
+        return f"{at_most}. If the texts are longer, drop tokens at the end of the longer one until they fit."
+    if overlap is None:
+        return f"{at_most}, so keep the first {limit - 2} tokens of a longer text."
+    if not texts.pair:
+        return (
+            f"{at_most}. Split a longer text into windows: each is a sequence, and consecutive windows share {overlap} "
+            "tokens."
+        )
+    first, second = texts.pair
+    cut = f" The {first} has at most {task['max_question_length']} tokens." if "max_question_length" in task else ""
+    return (
+        f"{at_most}.{cut} Split a longer {second} into windows: each makes a sequence with the whole {first}, and "
+        f"consecutive windows share {overlap} tokens."
+    )
+
+
+def _describe_task(description: Mapping) -> TaskTexts:
+    """Return the texts about the answers, or about the outputs of a model without a task or of a head without texts."""
+    head = get_task_head(description["task"]["name"]) if description["task"] else None
+    if head is not None and head.readme is not None:
+        return head.load("readme")(description["task"])
+    names = ", ".join(f"`{one['name']}`" for one in description["outputs"])
+    return TaskTexts(
+        head.use if head else f"A BERT model without a task: it computes {names} for a text.",
+        "The first axis is the batch, of one sequence. Outputs with a value for each token have values at padding too: "
+        "ignore them.",
+        has_clients=False,
+    )
+
+
+def _choose_examples(description: Mapping, texts: TaskTexts, *, in_mediapipe: bool) -> dict[str, object]:
     """Return the facts about MediaPipe, and which examples the README has."""
     task = description["task"]
     has_rules = description["tokenizer"]["text_rules"] == "mediapipe"
-    has_clients = task is not None and not has_rules
-    classifies = in_mediapipe and task["name"] == "classify"
-    note = "" if has_rules else _MEDIAPIPE_DIFFERENCES
+    has_clients = texts.has_clients and not has_rules
+    mediapipe_task = OUTPUTS[description["outputs"][0]["name"]] if in_mediapipe else None
     return {
         "mediapipe_rules": has_rules,
         "use": "run it in MediaPipe, which does so by itself" if in_mediapipe else "use a tokenizer with these rules",
         "no_task": task is None,
         "clients": has_clients,
-        "ranges": decoding_texts.describe_ranges(task) if has_clients else "",
-        "classifier": classifies,
-        "embedder": in_mediapipe and not classifies,
+        "ranges": _POSITIONS if texts.has_positions else "The answers are those of the original model.",
+        "classifier": mediapipe_task == "TextClassifier",
+        "embedder": mediapipe_task == "TextEmbedder",
         "no_client": task is not None and not has_clients and not in_mediapipe,
-        "mediapipe_note": note + decoding_texts.describe_mediapipe_limits(task) if in_mediapipe else "",
+        "mediapipe_note": _describe_mediapipe(task, has_rules=has_rules) if in_mediapipe else "",
     }
+
+
+def _describe_mediapipe(task: Mapping, *, has_rules: bool) -> str:
+    """Return how the answers of MediaPipe differ, for a model that it can run."""
+    note = "" if has_rules else _MEDIAPIPE_DIFFERENCES
+    if task.get("window_overlap") is not None:
+        return f"{note} It cuts long texts and has no windows."
+    return f"{note} Put the prompt before each text yourself." if task.get("prompt") else note
 
 
 def _round(value: object) -> object:

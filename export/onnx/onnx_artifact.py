@@ -24,14 +24,12 @@ from bert_keras.export.parity.reference import Reference
 from bert_keras.export.quantization_search import Candidate, score_outputs
 from bert_keras.export.settings import ExportSettings
 from bert_keras.export.targets import WRITTEN_BY
-from bert_keras.heads.known_heads import get_head
 from bert_keras.pipelines.text.portable_tokenizer import PortableTokenizer
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.publishing import publish_folder
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.engines.artifact_files import find_model_folder
 from bert_keras.tasks.engines.onnxruntime_engine import OnnxruntimeEngine
-from bert_keras.tasks.mask_filling_task import MaskFilling
 from bert_keras.tasks.sequence_runner import SequenceRunner
 
 # The mean difference of an output, in standard deviations, on random ids
@@ -106,8 +104,11 @@ def export_onnx(job: ExportJob) -> None:
 
 def get_served_task(reference: Reference) -> Task | None:
     """Return the task with which `bert-keras serve` answers texts; None: it cannot serve such a model."""
-    name, length = type(reference.model).__name__, reference.text_length
-    return reference.task or MaskFilling.for_model(name, length, reference.tokenizer.vocabulary, None)
+    head = reference.head
+    if reference.task is not None or head.task is None or head.is_finetuned:
+        return reference.task
+    vocabulary = reference.tokenizer.vocabulary
+    return head.load("task").for_model(head.model_name, reference.text_length, vocabulary, None)
 
 
 def _write_int8(job: ExportJob, folder: pathlib.Path) -> dict[str, dict]:
@@ -218,7 +219,7 @@ def score_onnx(job: ExportJob, path: pathlib.Path) -> dict[str, object]:
 
 
 def _open(reference: Reference, path: pathlib.Path) -> SequenceRunner:
-    engine = OnnxruntimeEngine(path, get_head(type(reference.model).__name__).outputs)
+    engine = OnnxruntimeEngine(path, reference.head.outputs)
     return SequenceRunner(engine, is_token_level=reference.task.is_token_level)
 
 

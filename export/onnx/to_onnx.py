@@ -18,7 +18,7 @@ from bert_keras.errors import MissingExtraError, ParityError
 from bert_keras.export.description import write_description
 from bert_keras.export.ids_graph import HUGGINGFACE_NAMES, run_model
 from bert_keras.export.onnx.onnx_patterns import rewrite_model
-from bert_keras.modeling import BertEmbedder
+from bert_keras.heads.known_heads import get_head
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.publishing import publish_file
 
@@ -100,13 +100,13 @@ def _convert(model: keras.Model, variables: dict[str, keras.Variable]) -> onnx.M
     """Convert a model to ONNX with its weights as additional inputs."""
     ids = [tf.TensorSpec([None, None], tf.int64, name=name) for name in HUGGINGFACE_NAMES.values()]
     weights = [tf.TensorSpec(variable.shape, variable.dtype, name=name) for name, variable in variables.items()]
-    outputs = {}
+    outputs, has_states = {}, get_head(type(model).__name__).exports_hidden_states
 
     def from_ids_and_weights(*tensors: tf.Tensor) -> dict[str, tf.Tensor]:
         id_tensors, weight_tensors = tensors[: len(ids)], tensors[len(ids) :]
         features = {name: tf.cast(values, tf.int32) for name, values in zip(HUGGINGFACE_NAMES, id_tensors, strict=True)}
         with keras.StatelessScope(zip(variables.values(), weight_tensors, strict=True)):
-            outputs.update(run_model(model, features, with_hidden_states=isinstance(model, BertEmbedder)))
+            outputs.update(run_model(model, features, with_hidden_states=has_states))
         return outputs
 
     function = tf.function(from_ids_and_weights, autograph=False)

@@ -16,6 +16,7 @@ from bert_keras.checkpoints.huggingface.card_snippets import replace_folder
 from bert_keras.checkpoints.huggingface.card_text import CardFacts, format_card
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
+from bert_keras.export.template_files import fill_template
 from bert_keras.heads.known_heads import get_head
 from bert_keras.hub.names import PREFIX
 
@@ -27,60 +28,12 @@ _FORMS = {  # option: what its value looks like, and examples
     "dataset": (_REPOSITORY, "the name of a data set on the Hub, such as stanfordnlp/imdb"),
     "language": (r"[a-z]{2,3}|multilingual|code", "a code of ISO 639, such as en or deu, or multilingual"),
 }
-
-_TEXT = "The weather was a pleasant surprise."
-_QUESTION, _CONTEXT = "Where was she born?", "Ada Lovelace was born in London."
-_HEADING = """\
-## Artifacts
-
-Each file was compared with the checkpoint in its own runtime; `parity.json` has the differences.
-
-| file | runs in |
-|---|---|
-"""
-_ONNX = """\
-ONNX in onnxruntime, without TensorFlow (`pip install 'bert-keras[onnx,hub]'`):
-
-```python
-import bert_keras as bk
-from huggingface_hub import snapshot_download
-
-folder = snapshot_download("this folder", allow_patterns=["*.json", "*.txt", "{file}"])
-predictor = bk.Predictor.from_artifact(folder + "/{file}")
-print(predictor([{example}])[0])
-```
-"""
-_JAVASCRIPT = """\
-ONNX in a browser or in Node, with transformers.js:
-
-```js
-import {{ pipeline }} from "@huggingface/transformers";
-
-const answer = await pipeline("{task}", "this folder", {{ dtype: "{dtype}" }});
-console.log(await answer({example}{options}));
-```
-"""
-_TFLITE = """\
-TFLite in LiteRT (`pip install ai-edge-litert huggingface_hub`). `tflite/README.md` has the inputs, the tokenizer and
-what apps for Android, iOS and browsers need; this lists the inputs and outputs:
-
-```python
-from ai_edge_litert.interpreter import Interpreter
-from huggingface_hub import hf_hub_download
-
-interpreter = Interpreter(hf_hub_download("this folder", "{file}"))
-print(interpreter.get_signature_list())
-```
-"""
-_SERVING = """\
-SavedModel in TensorFlow Serving, from text to answers:
-
-```bash
-hf download {repository} --include "saved_model/*" --local-dir model
-docker run --rm -p 8501:8501 -v "$PWD/model/saved_model:/models/model" tensorflow/serving
-curl -d '{{"inputs": {{{inputs}}}}}' localhost:8501/v1/models/model:predict
-```
-"""
+_SECOND_TEXT = "It was raining."  # of a pair
+_RUNTIMES = {
+    "onnx": "onnxruntime, OpenVINO, transformers.js, optimum",
+    "tflite": "LiteRT on phones and in browsers",
+    "saved_model": "TensorFlow Serving",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,65 +173,40 @@ def _list_artifact_tags(artifacts: Sequence[str]) -> list[str]:
 
 
 def write_artifact_snippets(facts: CardFacts, artifacts: Sequence[str], repository: str) -> str:
-    """Return the section about artifacts.
+    """Return the section of a model card about the artifacts of a repository: files, and code that runs them.
 
     Args:
         facts: the model.
         artifacts: the paths of the artifacts in the repository.
         repository: "ORG/NAME", for commands.
     """
-    parts = [_HEADING + "".join(f"| `{name}` | {_describe_runtime(name)} |\n" for name in artifacts)]
-    onnx = [name for name in artifacts if name.startswith("onnx/")]
-    tflite = [name for name in artifacts if name.startswith("tflite/")]
-    has_task = facts.kind not in ("BertEncoder", "ElectraPretrainer", "BertPretrainer")
-    if onnx and has_task:
-        file = next((name for name in onnx if "quantized" in name), onnx[0])
-        parts.append(_ONNX.format(file=file, example=_write_example(facts)))
-        if _has_javascript_pipeline(facts):
-            parts.append(_write_javascript(facts, is_quantized="quantized" in file))
-    if tflite:
-        parts.append(_TFLITE.format(file=tflite[0]))
-    if any(name.startswith("saved_model/") for name in artifacts):
-        parts.append(_SERVING.format(repository=repository, inputs=_write_inputs(facts)))
-    return "\n".join(parts)
-
-
-def _describe_runtime(name: str) -> str:
-    folder = name.split("/")[0]
-    runtimes = {"onnx": "onnxruntime, OpenVINO, transformers.js, optimum", "tflite": "LiteRT on phones and in browsers"}
-    return runtimes.get(folder, "TensorFlow Serving")
-
-
-def _has_javascript_pipeline(facts: CardFacts) -> bool:
-    """Whether transformers.js has a pipeline with the answers of the model."""
-    if facts.kind == "BertEmbedder":
-        return facts.pooling in ("mean", "cls")
-    return facts.kind != "BertQuestionAnswerer" and not facts.has_pairs and facts.problem != "regression"
-
-
-def _write_example(facts: CardFacts) -> str:
-    """Return the argument of a predictor, in Python."""
-    if facts.kind == "BertQuestionAnswerer":
-        return f'("{_QUESTION}", "{_CONTEXT}")'
-    if facts.kind == "BertMaskedLM":
-        return '"Paris is the [MASK] of France."'
-    return f'("{_TEXT}", "It was raining.")' if facts.has_pairs else f'"{_TEXT}"'
-
-
-def _write_javascript(facts: CardFacts, *, is_quantized: bool) -> str:
-    is_embedder = facts.kind == "BertEmbedder"
-    return _JAVASCRIPT.format(
-        task="feature-extraction" if is_embedder else get_head(facts.kind).pipeline_tag,
-        dtype="q8" if is_quantized else "fp32",
-        example=_write_example(facts),
-        options=f', {{ pooling: "{facts.pooling}", normalize: {str(facts.normalize).lower()} }}' if is_embedder else "",
+    head, texts = get_head(facts.kind), _list_example(facts)
+    quoted = ", ".join(f'"{text}"' for _, text in texts)
+    onnx = sorted((name for name in artifacts if name.startswith("onnx/")), key=lambda name: "quantized" not in name)
+    has_onnx = bool(onnx) and head.task is not None
+    return fill_template(
+        "push/artifacts.md",
+        repository=repository,
+        rows="\n".join(f"| `{name}` | {_RUNTIMES[name.split('/')[0]]} |" for name in artifacts),
+        onnx=onnx[0] if has_onnx else "",
+        javascript=head.javascript if has_onnx and _has_javascript_pipeline(facts) else "",
+        dtype="q8" if has_onnx and "quantized" in onnx[0] else "fp32",
+        example=f"({quoted})" if len(texts) > 1 else quoted,
+        options=(
+            f', {{ pooling: "{facts.pooling}", normalize: {str(facts.normalize).lower()} }}' if facts.pooling else ""
+        ),
+        tflite=next((name for name in artifacts if name.startswith("tflite/")), ""),
+        saved_model=any(name.startswith("saved_model/") for name in artifacts),
+        inputs=", ".join(f'"{name}": ["{text}"]' for name, text in texts),
     )
 
 
-def _write_inputs(facts: CardFacts) -> str:
-    """Return the inputs of the SavedModel's signature for text, in JSON."""
-    if facts.kind == "BertQuestionAnswerer":
-        return f'"question": ["{_QUESTION}"], "context": ["{_CONTEXT}"]'
-    first = "Paris is the [MASK] of France." if facts.kind == "BertMaskedLM" else _TEXT
-    second = ', "second_text": ["It was raining."]' if facts.has_pairs else ""
-    return f'"text": ["{first}"]{second}'
+def _has_javascript_pipeline(facts: CardFacts) -> bool:
+    """Whether transformers.js has a pipeline with the answers of the model, if it has one for the head."""
+    return facts.pooling in (None, "mean", "cls") and not facts.has_pairs and facts.problem != "regression"
+
+
+def _list_example(facts: CardFacts) -> list[tuple[str, str]]:
+    """Return the name of each input and an example of it."""
+    head = get_head(facts.kind)
+    return [*zip(head.inputs, head.example, strict=True), *[("second_text", _SECOND_TEXT)] * facts.has_pairs]

@@ -23,7 +23,6 @@ from bert_keras.export.settings import check_model_name
 from bert_keras.export.targets import PARITY, WRITTEN_BY, get_next_version
 from bert_keras.export.template_files import fill_template
 from bert_keras.files import write_json
-from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.publishing import publish_folder
 from bert_keras.tasks.engines.artifact_files import DESCRIPTION
 
@@ -48,8 +47,7 @@ def export_saved_model(job: ExportJob) -> None:
     task = None if reference.task is None else reference.task.settings()
     write_description(reference.model, reference.tokenizer, folder / DESCRIPTION, task=task)
     audit = audit_saved_model(folder, settings.min_serving)
-    is_masked_lm = isinstance(reference.model, MaskedLMModel)
-    requests = build_example_requests(folder, EXAMPLE_MASKED_TEXTS if is_masked_lm else None)
+    requests = build_example_requests(folder, EXAMPLE_MASKED_TEXTS if reference.head.fills_masks else None)
     write_warmup(folder, settings.model_name, requests)
     serving = job.publishing.enter_context(publish_folder(job.out / "serving", WRITTEN_BY, overwrite=True))
     write_serving_files(serving, settings.model_name, requests=requests, min_serving=settings.min_serving)

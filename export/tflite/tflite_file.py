@@ -110,7 +110,12 @@ def add_metadata_entry(content: bytes, name: str, data: bytes) -> bytes:
     model.buffers.append(schema.BufferT(data=np.frombuffer(data, np.uint8)))
     entry = schema.MetadataT(name=name, buffer=len(model.buffers) - 1)
     model.metadata = [*(model.metadata or []), entry]
-    builder = flatbuffers.Builder(len(content) + len(data) + 4096)  # large enough: growing copies everything
+    return _write_model(model, len(content) + len(data) + 4096)
+
+
+def _write_model(model: schema.ModelT, num_bytes: int) -> bytes:
+    """Return the content of a file of at most `num_bytes`, because growing the buffer copies everything."""
+    builder = flatbuffers.Builder(num_bytes)
     builder.Finish(model.Pack(builder), IDENTIFIER)
     return bytes(builder.Output())
 
@@ -133,9 +138,7 @@ def round_to_four_bits(content: bytes) -> bytes:
             buffer.data = _pack(values)
         tensor.type = schema.TensorType.INT4
         tensor.quantization.scale = rounded[tensor.buffer]
-    builder = flatbuffers.Builder(len(content))
-    builder.Finish(model.Pack(builder), IDENTIFIER)
-    return bytes(builder.Output())
+    return _write_model(model, len(content))
 
 
 def _find_matrices(model: schema.ModelT) -> Iterator[schema.TensorT]:

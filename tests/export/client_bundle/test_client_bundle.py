@@ -15,9 +15,8 @@ from ai_edge_litert.interpreter import Interpreter
 from tokenizers import BertWordPieceTokenizer
 
 import bert_keras as bk
-from bert_keras.errors import InputError
 from bert_keras.export.client_bundle.bundle_files import make_probes, write_onnx_description, write_tflite_bundle
-from bert_keras.export.client_bundle.client_description import ModelFile, describe_task, sort_files
+from bert_keras.export.client_bundle.client_description import ModelFile, sort_files
 from bert_keras.export.client_bundle.client_readme import PRECISIONS
 from bert_keras.export.export_job import ExportJob
 from bert_keras.export.parity.artifact_program import load_onnx, load_tflite
@@ -26,7 +25,6 @@ from bert_keras.export.settings import QUANTIZATIONS, ExportSettings
 from bert_keras.export.tflite.mediapipe_metadata import add_metadata
 from bert_keras.export.tflite.tflite_artifact import runs_in_mediapipe
 from bert_keras.pipelines.text.vocabulary import encode_vocabulary
-from bert_keras.tasks.mask_filling_task import MaskFilling
 from bert_keras.tasks.predictor import Predictor
 from tests.export.conftest import KINDS, LENGTH
 from tests.marks import slow_except
@@ -401,9 +399,3 @@ def test_smallest_file_that_is_long_enough_comes_first(references):
 
 def test_every_quantization_is_described():
     assert set(PRECISIONS) == set(QUANTIZATIONS)
-
-
-def test_task_without_a_client_is_rejected(tokenizer):
-    task = MaskFilling.for_model("BertMaskedLM", LENGTH, tokenizer.vocabulary, None)
-    with pytest.raises(InputError, match=r"the task is fill-mask.*expected one of classify, tag, answer, embed"):
-        describe_task(task)
