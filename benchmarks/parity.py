@@ -18,7 +18,7 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import bert_keras as bk
-from bert_keras.export.onnx.onnx_check import start_onnx_check
+from bert_keras.export.onnx.onnx_artifact import start_onnx_check
 from bert_keras.export.onnx.to_onnx import write_onnx
 from bert_keras.export.parity import probe_inputs
 from bert_keras.export.parity.parity_check import start_saved_model_check

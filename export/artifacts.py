@@ -13,9 +13,9 @@ from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.huggingface.weights_file import hash_weights
 from bert_keras.checkpoints.loading import load, load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
+from bert_keras.checks import format_names, quote
 from bert_keras.errors import InputError, ParityError
 from bert_keras.export.export_job import BackgroundChecks, ExportJob, Stages
-from bert_keras.export.not_carried_over import list_not_carried_over
 from bert_keras.export.onnx import onnx_artifact
 from bert_keras.export.parity.comparison import describe_differences
 from bert_keras.export.parity.reference import Reference
@@ -26,15 +26,14 @@ from bert_keras.export.tflite import tflite_artifact
 from bert_keras.export.vocabulary_trimming import (
     build_trimming_report,
     check_equal_outputs,
-    choose_tokens,
 )
 from bert_keras.extras import check_tensorflow_backend
-from bert_keras.heads.known_heads import find_finetuned_head
-from bert_keras.pipelines.corpus.text_sources import TextSource, find_sources
+from bert_keras.heads.known_heads import HEADS, get_head, list_model_names
+from bert_keras.pipelines.corpus.text_sources import TextSource, find_sources, read_lines
 from bert_keras.staging import lock_folder
-from bert_keras.tasks.kept_tokens import trim_checkpoint
+from bert_keras.tasks.base import Task
+from bert_keras.tasks.kept_tokens import choose_tokens, trim_checkpoint
 from bert_keras.tasks.task_loading import restore_task
-from bert_keras.tasks.text_classification import TextClassification
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +43,8 @@ _WRITERS = {
     "tflite": (tflite_artifact.export_tflite, tflite_artifact.count_checks),
     "onnx": (onnx_artifact.export_onnx, onnx_artifact.count_stages),
 }
+
+_POOLING_OUTPUTS = {"saved_model": "the signature ids", "onnx": "the output sentence_embedding", "tflite": "the file"}
 
 
 def export_model(
@@ -157,14 +158,13 @@ def load_reference(
     model, tokenizer = load(checkpoint), load_tokenizer(checkpoint)
     if tokenizer is None:
         raise InputError(f"{checkpoint} has no vocabulary; an artifact contains its tokenizer: put vocab.txt there")
-    has_task = find_finetuned_head(type(model).__name__) is not None
-    task = restore_task(checkpoint, model, tokenizer) if has_task else None
-    if pairs is not None and isinstance(task, TextClassification):
+    head = get_head(type(model).__name__)
+    task = restore_task(checkpoint, model, tokenizer) if head.is_finetuned else None
+    if pairs is not None and head.takes_pairs:
         task = dataclasses.replace(task, has_pairs=pairs)
     elif pairs:
-        raise InputError(
-            f"{checkpoint} is a {type(model).__name__}; only a BertClassifier accepts pairs of texts: leave pairs out"
-        )
+        names = list_model_names([head for head in HEADS if head.takes_pairs])
+        raise InputError(f"{checkpoint} is a {head.model_name}; only a {names} accepts pairs of texts: leave pairs out")
     return Reference(model, tokenizer, task)
 
 
@@ -172,7 +172,7 @@ def _trim_vocabulary(
     whole: Reference, checkpoint: Checkpoint, sources: Sequence[TextSource], settings: ExportSettings
 ) -> tuple[Reference, dict]:
     """Load the checkpoint with the tokens that texts need, check it, and return it with its report."""
-    kept = choose_tokens(whole, sources)
+    kept = choose_tokens(whole.tokenizer, whole.task, read_lines(sources), sources)
     trimmed = load_reference(checkpoint, pairs=settings.pairs, vocabulary=kept.vocabulary)
     check_equal_outputs(whole, trimmed, kept.first_texts)
     return trimmed, build_trimming_report(whole, trimmed, kept.num_texts, settings.examples)
@@ -203,3 +203,36 @@ def _without_empty_folders(out: pathlib.Path) -> Iterator[None]:
         for folder in sorted((path for path in created if path.is_dir()), reverse=True):  # subfolders first
             with contextlib.suppress(OSError):  # not empty
                 folder.rmdir()
+
+
+def list_not_carried_over(reference: Reference, artifact: str) -> list[str]:
+    """Return a sentence for each part of the checkpoint's prompts that an artifact does not contain.
+
+    Args:
+        reference: the checkpoint.
+        artifact: its path in the output folder, for example "tflite/model_float32.tflite".
+    """
+    task, kind = reference.task, artifact.split("/")[0]
+    prompts = [] if task is None else [name for name, text in task.prompts.items() if text]
+    if not prompts and (task is None or not task.prompt_text):
+        return []
+    sentences = _list_missing_prompts(task, kind, prompts)
+    if not task.include_prompt:
+        output = _POOLING_OUTPUTS[kind]
+        sentences.append(f"include_prompt: {output} pools the tokens of a prompt like those of the text")
+    return sentences
+
+
+def _list_missing_prompts(task: Task, kind: str, prompts: list[str]) -> list[str]:
+    if kind == "onnx":  # the folder lists them for sentence-transformers
+        return []
+    if kind == "tflite":
+        return [f"the prompts {format_names(prompts)}: the file accepts ids, so add the prompt to each text yourself"]
+    others = [name for name in prompts if task.prompts[name] != task.prompt_text]
+    if not others:
+        return []
+    if task.prompt_text:
+        applied = f"serving_default puts {quote(task.prompt_text)} before each text; use ids for other prompts"
+    else:
+        applied = "serving_default puts no prompt before a text, so add it yourself"
+    return [f"the prompts {format_names(others)}: {applied}"]

@@ -1,13 +1,18 @@
-"""The quantization search: find the smallest TFLite file that scores as well as its checkpoint on labelled examples."""
+"""Score checkpoints and TFLite files on labelled examples, and find the smallest file that scores well enough."""
 
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
 
+import keras
 import numpy as np
 
-from bert_keras.export.parity.reference import Reference
-from bert_keras.export.tflite.tflite_runner import TfliteRunner
+from bert_keras.errors import MissingExtraError
+from bert_keras.export.parity.artifact_program import load_tflite
+from bert_keras.export.parity.probe_inputs import IdSequence, pad_sequences
+from bert_keras.export.parity.reference import Reference, run_one_by_one
+from bert_keras.export.tflite.output_conversion import get_output_conversion
+from bert_keras.export.tflite.to_tflite import SIGNATURE
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
@@ -87,8 +92,8 @@ def score_file(
 
 
 def convert_to_points(task: Task, scores: Mapping[str, float]) -> float:
-    """Return a task's main score in points: scores of answers already are, others are at most 1."""
-    return scores[task.main_score] * (1 if task.name == "answer" else 100)
+    """Return a task's main score in points."""
+    return scores[task.main_score] * (1 if task.scores_in_percent else 100)
 
 
 def score_outputs(
@@ -101,3 +106,35 @@ def score_outputs(
 def _score(task: Task, tokenizer: BertTokenizer, run: Callable, examples: Sequence) -> float:
     encoded = task.encode(tokenizer, examples)
     return score_outputs(task, encoded, run(encoded), examples)
+
+
+class TfliteRunner:
+    """Run a file with one signature on sequences.
+
+    Args:
+        path: the file.
+        model: the model that it was converted from.
+        length: S.
+        is_token_level: whether the model has an output for each token, or one for the sequence.
+
+    Raises:
+        MissingExtraError: LiteRT's interpreter is not installed.
+    """
+
+    def __init__(self, path: str | os.PathLike, model: keras.Model, length: int, *, is_token_level: bool):
+        try:
+            self._answer, _ = load_tflite(str(path))
+        except ModuleNotFoundError:
+            raise MissingExtraError("running a TFLite file", "ai-edge-litert", "tflite") from None
+        self._recover, self._length = get_output_conversion(model).recover, length
+        self._is_token_level = is_token_level
+
+    def __call__(self, encoded: EncodedSequences) -> dict[str, np.ndarray]:
+        """Return the outputs for N sequences of P tokens in all, `(N, ...)` or `(P, ...)`, keyed by name."""
+        encoded = dataclasses.replace(encoded, prompt_lengths=None)  # a file pools all tokens, also those of a prompt
+
+        def run(sequence: IdSequence) -> dict[str, np.ndarray]:
+            answer = self._answer(SIGNATURE, pad_sequences([sequence], encoded.pad_id, self._length))
+            return {name: values[0] for name, values in self._recover(answer).items()}
+
+        return run_one_by_one(encoded, run, lambda _: self._is_token_level)

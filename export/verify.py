@@ -8,7 +8,7 @@ import pathlib
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
 from bert_keras.export.artifacts import load_reference
-from bert_keras.export.onnx.onnx_check import start_onnx_check
+from bert_keras.export.onnx.onnx_artifact import start_onnx_check
 from bert_keras.export.parity.parity_check import ParityCheck, start_saved_model_check
 from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES, THOROUGH_PROBES, ProbeSet
 from bert_keras.export.parity.reference import Reference
@@ -21,7 +21,6 @@ from bert_keras.extras import check_tensorflow_backend
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder
 from bert_keras.tasks.engines.artifact_files import DESCRIPTION, find_model_folder
-from bert_keras.tasks.text_classification import TextClassification
 
 
 def verify(artifact: str | os.PathLike, checkpoint: str | os.PathLike, *, thorough: bool = False) -> dict[str, dict]:
@@ -78,8 +77,7 @@ def _start_check(path: pathlib.Path, reference: Reference, probes: ProbeSet) -> 
         return start_tflite_file_check(reference, path, probes)
     if path.suffix == ".onnx":
         return start_onnx_check(reference, path, probes)
-    task = reference.task
-    if isinstance(task, TextClassification):
+    if reference.head.takes_pairs:
         accepts_pairs = "second_text" in read_meta_graph(path).signature_def[SERVING_DEFAULT].inputs
-        reference = reference.with_task(dataclasses.replace(task, has_pairs=accepts_pairs))
+        reference = reference.with_task(dataclasses.replace(reference.task, has_pairs=accepts_pairs))
     return start_saved_model_check(reference, path, probes)

@@ -1,40 +1,20 @@
-"""Compare a checkpoint whose vocabulary was trimmed with the whole one, and report what was removed.
-
-`tasks/kept_tokens.py` trims; `choose_tokens` reads its texts from files.
-"""
+"""Compare a checkpoint whose vocabulary `tasks/kept_tokens.py` trimmed with the whole one; report what was removed."""
 
 import itertools
 from collections.abc import Mapping, Sequence
 
-import keras
 import numpy as np
 
 from bert_keras.checks import quote
 from bert_keras.errors import ParityError
 from bert_keras.export.parity.probe_inputs import IdSequence
 from bert_keras.export.parity.reference import Outputs, Reference
-from bert_keras.pipelines.corpus.text_sources import TextSource, read_lines
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.tasks import kept_tokens
-from bert_keras.tasks.kept_tokens import KeptTokens, tokenize_to_ids
-from bert_keras.tasks.sentence_embedding import SentenceEmbedding
+from bert_keras.tasks.kept_tokens import tokenize_to_ids
 
 _MAX_CHECKED_TOKENS = 64  # of each text; base takes 1.2 ms per token
 _TOLERANCE = 1e-5  # of an output, relative to its largest value if that is above 1
 _TRIMMED = -1  # the new id of a token that is not kept
-
-
-def choose_tokens(reference: Reference, sources: Sequence[TextSource]) -> KeptTokens:
-    """Choose the tokens that the texts of files need, see `tasks/kept_tokens.py`.
-
-    Args:
-        reference: the checkpoint.
-        sources: files with one text per line.
-
-    Raises:
-        InputError: a file cannot be read, or the texts have no tokens.
-    """
-    return kept_tokens.choose_tokens(reference.tokenizer, reference.task, read_lines(sources), sources)
 
 
 def is_trimmed_vocabulary(vocabulary: Sequence[str], tokenizer: BertTokenizer) -> bool:
@@ -101,11 +81,7 @@ def count_changed_examples(whole: Reference, trimmed: Reference, examples: Seque
     """Count the examples of a task whose sequences have a token that was not kept, so that answers may change."""
     _, new_ids = _map_ids(whole.tokenizer, trimmed.tokenizer)
     before, after = (_encode(reference, examples) for reference in (whole, trimmed))
-    owners = range(len(examples))
-    if isinstance(whole.task, SentenceEmbedding):  # which encodes the texts of a pair one by one
-        owners = [
-            n for n, example in enumerate(examples) for text in (example.text, example.second_text) if text is not None
-        ]
+    owners = [number for number, example in enumerate(examples) for _ in range(whole.task.count_inputs(example))]
     changed = [not np.array_equal(new_ids[ids], kept_ids) for ids, kept_ids in zip(before, after, strict=True)]
     return len(set(itertools.compress(owners, changed)))
 
@@ -131,7 +107,7 @@ def build_trimming_report(whole: Reference, trimmed: Reference, num_texts: int, 
         model's parameters that was removed; with examples also their number, `num_examples`, and
         `num_changed_examples` (see `count_changed_examples`).
     """
-    sizes = [_count_parameters(reference.model) for reference in (whole, trimmed)]
+    sizes = [reference.model.count_params() for reference in (whole, trimmed)]
     report = {
         "num_tokens_before": whole.tokenizer.vocabulary_size,
         "num_tokens_after": trimmed.tokenizer.vocabulary_size,
@@ -142,7 +118,3 @@ def build_trimming_report(whole: Reference, trimmed: Reference, num_texts: int, 
         changed = count_changed_examples(whole, trimmed, examples)
         report |= {"num_examples": len(examples), "num_changed_examples": changed}
     return report
-
-
-def _count_parameters(model: keras.Model) -> int:
-    return sum(int(np.prod(variable.shape)) for variable in model.weights)

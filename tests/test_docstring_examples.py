@@ -35,7 +35,7 @@ SLOW = {  # most take 3 to 20 s, because they train, export, or start a process
     *("pretrain", "finetune", "distill", "export_model", "BertClassifier.export", "evaluate", "inspect", "plan"),
     *("Predictor.from_artifact", "Predictor.from_checkpoint", "Predictor.with_prompt", "Predictor.__call__"),
     *("bert_keras.training.pretraining.run_pretraining", "bert_keras.training.finetuning.run_finetuning"),
-    *("bert_keras.export.verify.verify", "bert_keras.export.runtimes.fresh_process.FreshProcess"),
+    *("bert_keras.export.verify.verify", "bert_keras.export.parity.fresh_process.FreshProcess"),
     *(f"bert_keras.tasks.masked_lm_scores.{name}" for name in ("score_records", "score_texts")),
     *(f"bert_keras.analysis.inspection.inspecting.Inspection.{name}" for name in ("to_dict", "to_html", "save")),
     "bert_keras.export.tflite.mediapipe_metadata.add_metadata",

@@ -7,7 +7,7 @@ from bert_keras.checks import format_count, format_names, quote, read_field, res
 from bert_keras.doctor.findings import Section, format_size
 from bert_keras.errors import InputError
 from bert_keras.export.client_bundle.client_description import FORMAT, MODEL_FILE
-from bert_keras.export.runtimes.fresh_process import query_artifact
+from bert_keras.export.parity.fresh_process import query_artifact
 from bert_keras.export.targets import PARITY, find_artifacts, read_parity_report
 from bert_keras.files import read_json
 from bert_keras.staging import LISTING

@@ -15,9 +15,11 @@ HEAD = Head(
     peft="SEQ_CLS",
     outputs=("logits",),
     graph="bert_keras.export.saved_model.answers.classes:build_classifier",
-    comparison="bert_keras.export.parity.expected_answers:compare_classes",
     endpoint="bert_keras.serving.protocols.tasks:CLASSES",
     served_as="scores",
+    comparison="bert_keras.export.parity.expected_answers:expect_classes",
+    file_outputs="bert_keras.export.tflite.output_conversion:ClassOutputs",
+    readme="bert_keras.export.client_bundle.task_texts:describe_classes",
     options=(
         "problem",
         "class_weights",
@@ -30,6 +32,8 @@ HEAD = Head(
         "separator",
     ),
     labels=((None, "", "int32"),),  # multiple labels or numbers: see `Workload`
+    javascript="text-classification",
+    takes_pairs=True,
     has_num_classes=True,
     has_problem=True,
     google="output_weights",

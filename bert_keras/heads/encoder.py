@@ -8,6 +8,7 @@ HEAD = Head(
     huggingface="Model",
     pipeline_tag="feature-extraction",
     graph="bert_keras.export.saved_model.answers.vectors:build_encoder",
+    comparison="bert_keras.export.parity.expected_answers:expect_encoder_outputs",
     keeps_pooler=True,
     widget=({"text": "The weather was a pleasant surprise."},),
     snippets="bert_keras.checkpoints.huggingface.card_snippets:show_encoding",

@@ -52,13 +52,10 @@ class Head:
         graph: the function that builds the answers in the graph of a SavedModel, a `BuildAnswers` of
             `export/saved_model/answers/text_function.py`; `module:attribute`, or None if a model with this head does
             not answer texts.
-        comparison: the function that compares the answers of a SavedModel with the answers of the task;
-            `module:attribute`.
         endpoint: the description of its path in `serve`, a `TaskEndpoint` of `serving/protocols/tasks.py`;
             `module:attribute`, or None if it has no path of its own.
         served_as: what a model with this head gives to the clients of other servers, "vectors" or "scores" of classes,
             or None if their protocols have no name for it.
-        options: the options of `finetune` and of the commands that read labelled examples which only some tasks have.
         kept_settings: the settings of the task that a new task takes from a checkpoint with the same head.
         reads_json: whether its reader reads `.json` files itself, which are arrays of records otherwise.
         has_word_lists: whether the values in a `.json` file can be lists of words.
@@ -75,6 +72,18 @@ class Head:
         labels: the labels of a training step as (name, axes, dtype); the axes after the batch are S = tokens and
             M = masked positions. Without a name, the labels are a single tensor. Empty if the model has no own loss.
         file_endings: endings of files of labelled examples that belong to this head alone.
+        comparison: the function that computes the expected answers of a SavedModel, see `expect_text_answers` in
+            `export/parity/expected_answers.py`; `module:attribute`.
+        file_outputs: the class that converts the outputs of TFLite files, an `OutputConversion` of
+            `export/tflite/output_conversion.py`; `module:attribute`, or None if a file has the outputs of the model.
+        readme: the function that describes the answers for app teams, from the settings of the task to a `TaskTexts` of
+            `export/client_bundle/task_texts.py`; `module:attribute`.
+        options: the options of `finetune` and of the commands that read labelled examples which only some tasks have.
+        example: a text, or a pair of texts, that a model card answers.
+        inputs: the names of these texts in an exported artifact.
+        javascript: the pipeline of transformers.js that returns the answers, or None if there is none.
+        takes_pairs: whether the task has the setting `has_pairs`, single texts or pairs.
+        exports_hidden_states: whether ONNX files have the last hidden states, too, for clients that pool them.
         reads_windows: whether long texts are read in overlapping windows by default.
         ignores_pooler: whether a pooler of the encoder is not used, and so not stored.
         keeps_pooler: whether a pooler of the encoder stays in a model with a new head, although the head can do
@@ -101,12 +110,19 @@ class Head:
     comparison: str | None = None
     endpoint: str | None = None
     served_as: str | None = None
-    options: tuple[str, ...] = ()
     kept_settings: tuple[str, ...] = ()
     reads_json: bool = False
     has_word_lists: bool = False
     labels: tuple[tuple[str | None, str, str], ...] = ()
     file_endings: tuple[str, ...] = ()
+    file_outputs: str | None = None
+    readme: str | None = None
+    options: tuple[str, ...] = ()
+    example: tuple[str, ...] = ("The weather was a pleasant surprise.",)
+    inputs: tuple[str, ...] = ("text",)
+    javascript: str | None = None
+    takes_pairs: bool = False
+    exports_hidden_states: bool = False
     has_num_classes: bool = False
     has_problem: bool = False
     has_modules: bool = False

@@ -18,6 +18,8 @@ NEXT_SENTENCE = Head(
         parts=(MASKED_LM, ("pooler", "encoder.pooler."), ("next-sentence head", "next_sentence.")),
         reads_pairs=True,
     ),
+    comparison="bert_keras.export.parity.expected_answers:expect_fillings",
+    example=("Paris is the [MASK] of France.",),
     plan_name="pretraining",
     google="cls/seq_relationship/output_weights",
     widget=({"text": "Paris is the [MASK] of France."},),

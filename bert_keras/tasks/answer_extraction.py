@@ -55,6 +55,7 @@ class QuestionAnswering(Task):
     example_class: ClassVar[type] = Question
     is_token_level: ClassVar[bool] = True
     has_default_length: ClassVar[bool] = True
+    scores_in_percent: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -150,6 +151,15 @@ class QuestionAnswering(Task):
     def apply_calibration(self, answers: Sequence[Mapping]) -> list[dict]:
         """Return the answers with the threshold of this task."""
         return [self._apply_threshold(answer) for answer in answers]
+
+    def describe_for_clients(self) -> dict[str, object]:
+        """Return all settings, and the number of starts and ends that are combined."""
+        return {**self.settings(), "num_logits": NUM_LOGITS}
+
+    def shorten_for_clients(self, answer: Mapping) -> dict[str, object]:
+        """Return the chosen answer."""
+        names = ("answer", "start", "end", "score", "null_score", "probability")
+        return {name: answer[name] for name in names}
 
     def make_row(self, example: Question, answer: Mapping) -> Row:
         """Return the row of a question in a table of answers."""

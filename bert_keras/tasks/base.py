@@ -88,6 +88,9 @@ class Task(abc.ABC):
     joins_pairs: ClassVar[bool] = False  # whether single texts are joined to pairs to train on
     makes_vectors: ClassVar[bool] = False  # whether answers are sentence vectors
     has_default_length: ClassVar[bool] = False  # whether sequences without a stored length have the default one
+    scores_in_percent: ClassVar[bool] = False  # whether scores are at most 100, or at most 1
+    prompts: ClassVar[Mapping[str, str]] = {}  # texts to put before the input, keyed by name
+    include_prompt: ClassVar[bool] = True  # whether the tokens of a prompt are pooled, too
     warm_up_word: ClassVar[str] = "weather"  # of the texts that a server answers before it is ready
     problem: ClassVar[str | None] = None  # one of `config.PROBLEMS` for text classification
 
@@ -110,6 +113,11 @@ class Task(abc.ABC):
     def input_names(self) -> tuple[str, ...]:
         """Names of the text inputs of an exported artifact."""
         return ("text",)
+
+    @property
+    def prompt_text(self) -> str:
+        """The prompt before each text; "": none."""
+        return ""
 
     @property
     def has_alternatives(self) -> bool:
@@ -250,6 +258,14 @@ class Task(abc.ABC):
     def to_json(self, answer: Mapping, num_best: int = 1) -> dict:
         """Convert an answer to JSON values, with up to `num_best` alternatives if the task has them."""
         del num_best
+        return dict(answer)
+
+    def describe_for_clients(self) -> dict[str, object]:
+        """Return the settings that programs need to decode outputs, for `model.json`: by default all."""
+        return self.settings()
+
+    def shorten_for_clients(self, answer: Mapping) -> dict[str, object]:
+        """Return the parts of an answer that programs compare with their own, for `model.json`: by default all."""
         return dict(answer)
 
     def head_arguments(self) -> dict[str, object]:

@@ -141,6 +141,11 @@ class SentenceEmbedding(Task):
         """Return 2 for a pair, whose texts are encoded separately."""
         return 1 if example.second_text is None else 2
 
+    def describe_for_clients(self) -> dict[str, object]:
+        """Return the length, the prompt and how vectors are compared."""
+        settings = {"name": self.name, "max_sequence_length": self.max_sequence_length}
+        return {**settings, "prompt": self.prompt_text, "similarity": "cosine"}
+
     def describe_signature(self, num_dimensions: int | None) -> list[TensorSpec]:
         """Return the vector of each text."""
         return [TensorSpec("embedding", "float32", (-1, num_dimensions or -1))]

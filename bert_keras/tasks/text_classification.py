@@ -184,6 +184,17 @@ class TextClassification(Task):
         ranked = sorted(zip(probabilities, self.labels, strict=True), key=lambda pair: -pair[0])
         return {**given, "best": [{"label": name, "probability": value} for value, name in ranked[:num_best]]}
 
+    def describe_for_clients(self) -> dict[str, object]:
+        """Return the labels, the problem, the lengths and the threshold."""
+        names = ("problem", "has_pairs", "labels", "max_sequence_length", "window_overlap")
+        return {"name": self.name, **{name: getattr(self, name) for name in names}, "threshold": THRESHOLD}
+
+    def shorten_for_clients(self, answer: Mapping) -> dict[str, object]:
+        """Return an answer with the probabilities of all labels if any number of them can be chosen."""
+        if self.problem == "multi_label":
+            return {**answer, "probabilities": np.asarray(answer["probabilities"]).tolist()}
+        return {name: value for name, value in answer.items() if name != "probabilities"}
+
     def describe_signature(self, num_dimensions: int | None) -> list[TensorSpec]:
         """Return the scores, and the outputs of the problem."""
         if self.problem == "regression":

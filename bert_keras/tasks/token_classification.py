@@ -191,6 +191,15 @@ class TokenClassification(Task):
         probability = f"{min(one['probability'] for one in found):.3f}" if found else ""
         return list(answer["tags"]) != list(example.tags), [example.text, label, prediction, probability]
 
+    def describe_for_clients(self) -> dict[str, object]:
+        """Return the labels, the scheme and the lengths."""
+        names = ("labels", "scheme", "max_sequence_length", "window_overlap")
+        return {"name": self.name, **{name: getattr(self, name) for name in names}}
+
+    def shorten_for_clients(self, answer: Mapping) -> dict[str, object]:
+        """Return the entities or the tagged words."""
+        return {name: value for name, value in answer.items() if name != "tags"}
+
     def describe_signature(self, num_dimensions: int | None) -> list[TensorSpec]:
         """Return the outputs of each word, padded, and the number of words."""
         types = {"words": "string", "labels": "string", "label_ids": "int32", "probabilities": "float32"}

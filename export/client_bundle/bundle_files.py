@@ -1,7 +1,13 @@
-"""Write `model.json`, and for TFLite also README.md and the parity reports, into a folder before it is published."""
+"""Write `model.json`, and for TFLite also README.md and the parity reports, into a folder before it is published.
 
+`model.json` contains probes: texts, their token ids and the checkpoint's answers, with which a program checks itself.
+"""
+
+import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from bert_keras.export.client_bundle.client_description import (
     MODEL_FILE,
@@ -12,9 +18,12 @@ from bert_keras.export.client_bundle.client_description import (
 )
 from bert_keras.export.client_bundle.client_readme import make_readme
 from bert_keras.export.export_job import ExportJob, Reports
+from bert_keras.export.parity.probe_inputs import EXAMPLE_TEXTS, draw_default_texts
+from bert_keras.export.parity.reference import Reference
 from bert_keras.export.targets import PARITY
 from bert_keras.export.tflite.tflite_file import parse_tflite, read_signatures
 from bert_keras.files import write_json
+from bert_keras.pipelines.batches.encoding import EncodedSequences, encode
 from bert_keras.tasks.base import Task
 
 _LABELS = "labels.txt"
@@ -25,6 +34,11 @@ _OTHER_FILES = {  # next to the TFLite files
     PARITY: "how far the answers of each file differ from those of the original model",
 }
 _DTYPES = {"float": "float32"}  # onnxruntime's name
+# Accents in both forms, an emoji of several code points, Deseret (outside the first 65,536 code points), Chinese
+_UNUSUAL_TEXT = (
+    "Na\u00efve cafe\u0301s: \U0001f469\U0001f3fd\u200d\U0001f680, \U00010414\U0001042f & \u6771\u4eac\u3002"
+)
+_NUM_VALUES = 8  # of an array that is too long for a readable file
 
 
 def write_tflite_bundle(
@@ -132,3 +146,63 @@ def _read_tensors(path: pathlib.Path, reported: Mapping[str, Mapping]) -> tuple[
         for side in ("inputs", "outputs")
     )
     return inputs, outputs
+
+
+def make_probes(reference: Reference, task: Task | None, length: int) -> list[dict]:
+    """Return texts with the checkpoint's answers: ordinary, unusual and empty ones, and one that is too long.
+
+    Args:
+        reference: the checkpoint.
+        task: the task, with the length of the file; None: there are no answers, only outputs.
+        length: the maximum length of sequences in tokens, for a model without a task.
+
+    Returns:
+        For each probe `texts`, one or two; `sequences`, the token ids of each window without padding; and `answer`,
+        see `docs/reference/formats.md`.
+
+    Raises:
+        InputError: the length leaves no room for tokens.
+    """
+    texts = _choose_probe_texts(reference, task, length if task is None else task.max_sequence_length)
+    return [_make_probe(reference, task, length, parts) for parts in texts]
+
+
+def _choose_probe_texts(reference: Reference, task: Task | None, length: int) -> list[tuple[str, ...]]:
+    """Return the texts of the probes, tuples of one or two texts; the last one is longer than `length` tokens."""
+    drawn = draw_default_texts(reference.tokenizer, length)  # of words in the vocabulary
+    words, with_accents, long = drawn[-4], drawn[-6], drawn[-1]
+    names = ("text",) if task is None else task.input_names
+    examples = [EXAMPLE_TEXTS.get(name, EXAMPLE_TEXTS["text"])[0] for name in names]
+    if len(names) == 1:
+        return [(text,) for text in (*examples, words, with_accents, _UNUSUAL_TEXT, "", long)]
+    first, second = examples
+    pairs = [(first, second), (with_accents, words), (_UNUSUAL_TEXT, f"{words} {_UNUSUAL_TEXT}"), ("", words)]
+    return [*pairs, (first, ""), (first, long)]
+
+
+def _make_probe(reference: Reference, task: Task | None, length: int, texts: tuple[str, ...]) -> dict:
+    if task is None:
+        encoded = encode(reference.tokenizer, list(texts), max_sequence_length=length)
+        answer = reference.compute_task_outputs(encoded)
+    else:
+        examples = [task.make_example(*texts)]
+        encoded = task.encode(reference.tokenizer, examples)
+        encoded = dataclasses.replace(encoded, prompt_lengths=None)  # files pool all tokens, also those of a prompt
+        [answer] = task.decode(encoded, reference.compute_task_outputs(encoded), examples)
+        answer = task.shorten_for_clients(answer)
+    return {"texts": list(texts), "sequences": _list_sequences(encoded), "answer": _shorten_arrays(answer)}
+
+
+def _list_sequences(encoded: EncodedSequences) -> list[list[int]]:
+    return [ids.tolist() for ids in np.split(encoded.token_ids, encoded.row_splits[1:-1])]
+
+
+def _shorten_arrays(answer: Mapping) -> dict[str, object]:
+    """Return an answer with the first values of each array, under another name."""
+    shortened = {}
+    for name, value in answer.items():
+        if isinstance(value, np.ndarray):
+            shortened[f"{name}_start"] = value.ravel()[:_NUM_VALUES].tolist()
+        else:
+            shortened[name] = value
+    return shortened

@@ -9,14 +9,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from bert_keras.errors import InputError
 from bert_keras.files import format_json
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
-from bert_keras.tasks.answer_extraction import NUM_LOGITS, QuestionAnswering
 from bert_keras.tasks.base import Task
-from bert_keras.tasks.sentence_embedding import SentenceEmbedding
-from bert_keras.tasks.text_classification import THRESHOLD, TextClassification
-from bert_keras.tasks.token_classification import TokenClassification
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.text.tokenizer import BertTokenizer
@@ -24,20 +19,6 @@ if TYPE_CHECKING:
 MODEL_FILE = "model.json"
 FORMAT = 1  # increased if a program that reads the current format would give wrong answers
 _LINE_WIDTH = 120
-_TASK_KEYS = {  # the settings that determine an answer
-    TextClassification: ("problem", "has_pairs", "labels", "max_sequence_length", "window_overlap"),
-    TokenClassification: ("labels", "scheme", "max_sequence_length", "window_overlap"),
-    QuestionAnswering: (
-        "max_sequence_length",
-        "window_overlap",
-        "max_question_length",
-        "max_answer_length",
-        "num_best",
-        "allows_null",
-        "null_threshold",
-    ),
-    SentenceEmbedding: ("max_sequence_length",),
-}
 
 
 class ModelFile(NamedTuple):
@@ -106,7 +87,7 @@ def build_client_description(
         "inputs": [one._asdict() for one in inputs],
         "outputs": [one._asdict() for one in outputs],
         "tokenizer": _describe_tokenizer(tokenizer),
-        "task": None if task is None else describe_task(task),
+        "task": None if task is None else task.describe_for_clients(),
         "probes": list(probes),
     }
 
@@ -119,25 +100,6 @@ def sort_files(files: Sequence[ModelFile], task: Task | None) -> list[ModelFile]
         return all(length is not None and length < needed for length in file.signatures.values())
 
     return sorted(files, key=lambda file: (is_short(file), file.num_bytes))
-
-
-def describe_task(task: Task) -> dict[str, object]:
-    """Return the settings of a task that determine its answers, as plain values.
-
-    Raises:
-        InputError: the clients have no such task.
-    """
-    if (keys := _TASK_KEYS.get(type(task))) is None:
-        names = ", ".join(kind.name for kind in _TASK_KEYS)
-        raise InputError(f"the task is {task.name}, which {MODEL_FILE} cannot describe; expected one of {names}")
-    described = {"name": task.name, **{key: getattr(task, key) for key in keys}}
-    if isinstance(task, TextClassification):
-        described["threshold"] = THRESHOLD
-    if isinstance(task, QuestionAnswering):
-        described["num_logits"] = NUM_LOGITS
-    if isinstance(task, SentenceEmbedding):
-        described |= {"prompt": task.prompt_text, "similarity": "cosine"}
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in described.items()}
 
 
 def _describe_tokenizer(tokenizer: BertTokenizer) -> dict[str, object]:

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from string import Template
 
 from bert_keras.checks import format_names
-from bert_keras.export.client_bundle import decoding_texts, readme_templates
+from bert_keras.export.client_bundle.task_texts import TaskTexts
+from bert_keras.export.template_files import fill_template
+from bert_keras.export.tflite.mediapipe_metadata import OUTPUTS
 from bert_keras.files import format_json
+from bert_keras.heads.known_heads import get_task_head
 
 _SIGNATURE = "serving_default"  # of the files with one length
 PRECISIONS = {
@@ -22,6 +25,14 @@ _INPUTS = {  # name: values at a token, and at padding
     "attention_mask": ("1, also at `[CLS]` and `[SEP]`", "0"),
     "token_type_ids": ("$segments", "0"),
 }
+_MEDIAPIPE_DIFFERENCES = (
+    "It lowercases only the letters A to Z and keeps accents, so texts with other capitals or accents get other tokens "
+    "than here."
+)
+_POSITIONS = (
+    "Positions count UTF-16 units in TypeScript and Java, so that `text.slice(start, end)` works, and code points in "
+    "Python and in `model.json`."
+)
 _WIDTH = 120
 _PARAGRAPH = re.compile(r"^(?![|#\n]).+(\n(?![|#\n]|- |\d\. ).+)*", re.MULTILINE)  # or one item of a list
 _MAX_ANSWER = 100  # characters of an answer in a comment
@@ -40,7 +51,6 @@ def make_readme(
     """
     files = [file for file in description["files"] if _SIGNATURE in file["signatures"]]
     first = files[0]
-    is_mediapipe = description["tokenizer"]["text_rules"] == "mediapipe"
     facts = {
         "name": description["name"],
         "first": first["path"],
@@ -52,12 +62,12 @@ def make_readme(
         "answer": _shorten(format_json(_round(description["probes"][0]["answer"]))),
     }
     facts |= _describe_files(description, files, other_files, in_mediapipe=in_mediapipe)
-    facts |= _describe_inputs(description, facts)
+    texts = _describe_task(description)
+    facts |= _describe_inputs(description, texts, facts)
     facts |= _describe_outputs(description)
-    facts["rules_note"] = _describe_mediapipe_rules(in_mediapipe=in_mediapipe) if is_mediapipe else ""
-    facts["porting"] = readme_templates.PORTING_MEDIAPIPE if is_mediapipe else readme_templates.PORTING
-    facts["examples"] = _make_examples(description, facts, in_mediapipe=in_mediapipe)
-    return _wrap(_fill(readme_templates.README, **facts))
+    facts |= {"summary": texts.summary, "decoding": texts.decoding}
+    facts |= _choose_examples(description, texts, in_mediapipe=in_mediapipe)
+    return _wrap(fill_template("tflite/README.md", **facts))
 
 
 def _describe_files(
@@ -77,7 +87,7 @@ def _describe_files(
         "file_rows": "\n".join(f"| {row} |" for row in rows),
         "reason": f", the smallest file; if its answers are too inexact for your texts, try {others}" if others else "",
         "or_mediapipe": ", or MediaPipe" if in_mediapipe else "",
-        "gpu_row": _fill(readme_templates.GPU_ROW, file=large[0]) if large else "",
+        "large": large[0] if large else "",
         "shorter": (
             " The files ending in `_lengths.tflite` have a signature for each of their lengths: call the shortest "
             "one that fits the sequence."
@@ -91,44 +101,44 @@ def _describe_files(
     }
 
 
-def _describe_inputs(description: Mapping, facts: Mapping) -> dict[str, str]:
+def _describe_inputs(description: Mapping, texts: TaskTexts, facts: Mapping) -> dict[str, str]:
     """Return the facts of the section about inputs."""
-    settings, task, inputs = description["tokenizer"], description["task"], description["inputs"]
+    settings, inputs = description["tokenizer"], description["inputs"]
     own_tokens = [f"`{token}`" for token in settings["additional_special_tokens"] + settings["added_tokens"]]
-    tokenizing = _fill(
-        readme_templates.TOKENIZING,
-        **facts,
-        casing="is lowercased" if settings["lowercase"] else "keeps its case",
-        accents="are removed" if settings["strip_accents"] else "are kept",
-        own_tokens=f" {format_names(own_tokens)} are tokens that are never split." if own_tokens else "",
-    )
+    rules = f"WordPiece and `vocab.txt` ({facts['vocabulary_size']} tokens)."
     if settings["text_rules"] == "mediapipe":
-        tokenizing = f" as MediaPipe does, with WordPiece and `vocab.txt` ({facts['vocabulary_size']} tokens)."
-    is_pair = decoding_texts.has_pairs(task)
+        tokenizing = f" as MediaPipe does, with {rules}"
+    else:
+        casing = "is lowercased" if settings["lowercase"] else "keeps its case"
+        accents = "are removed" if settings["strip_accents"] else "are kept"
+        never_split = f" {format_names(own_tokens)} are tokens that are never split." if own_tokens else ""
+        tokenizing = (
+            f" with {rules} Text {casing}, and accents {accents}.{never_split} The settings are in `model.json` under "
+            "`tokenizer`; the reference clients below implement them."
+        )
     segments = (
-        "0 in the first text with `[CLS]` and its `[SEP]`, 1 in the second text and its `[SEP]`" if is_pair else "0"
+        "0 in the first text with `[CLS]` and its `[SEP]`, 1 in the second text and its `[SEP]`" if texts.pair else "0"
     )
     rows = []
     for one in inputs:
-        at_token, at_padding = (_fill(text, segments=segments, **facts) for text in _INPUTS[one["name"]])
+        at_token, at_padding = (Template(text).substitute(facts, segments=segments) for text in _INPUTS[one["name"]])
         rows.append(f"| {one['index']} | `{one['name']}` | {at_token} | {at_padding} |")
     cls, sep = f"`[CLS]` (id {settings['cls_id']})", f"`[SEP]` (id {settings['sep_id']})"
-    first, second = decoding_texts.name_texts(task)
     return {
-        "tokenizing": decoding_texts.describe_text_before(task) + tokenizing,
+        "tokenizing": texts.tokenized + tokenizing,
         "sequence": (
-            f"{cls}, the tokens of the {first}, {sep}, the tokens of the {second}, {sep}"
-            if is_pair
+            f"{cls}, the tokens of the {texts.pair[0]}, {sep}, the tokens of the {texts.pair[1]}, {sep}"
+            if texts.pair
             else f"{cls}, the tokens, {sep}"
         ),
-        "long_texts": decoding_texts.describe_long_texts(task, facts["length"]),
+        "long_texts": _describe_long_texts(description["task"] or {}, texts, facts["length"]),
         "input_type": inputs[0]["dtype"],
         "input_shape": inputs[0]["shape"],
         "input_rows": "\n".join(rows),
         "second_text": (
             f"first_length = token_ids.index({settings['sep_id']}) + 1\n"
             "segment_ids = [0] * first_length + [1] * (len(token_ids) - first_length)"
-            if is_pair
+            if texts.pair
             else "segment_ids = [0] * len(token_ids)"
         ),
     }
@@ -139,11 +149,9 @@ def _describe_outputs(description: Mapping) -> dict[str, str]:
     outputs = description["outputs"]
     names = [one["name"] for one in outputs]
     return {
-        "summary": decoding_texts.summarize_task(description["task"], names),
         "output_rows": "\n".join(
             f"| {one['index']} | `{one['name']}` | {one['dtype']} {one['shape']} |" for one in outputs
         ),
-        "decoding": decoding_texts.describe_decoding(description["task"]),
         "printing": "\n".join(f'print("{name}", outputs["{name}"][0].ravel()[:8])' for name in names),
         "swift_outputs": "\n".join(
             f'let {_to_camel_case(name)} = try runner.output(named: "{name}")  // Float32' for name in names
@@ -152,24 +160,66 @@ def _describe_outputs(description: Mapping) -> dict[str, str]:
     }
 
 
-def _describe_mediapipe_rules(*, in_mediapipe: bool) -> str:
-    use = "run it in MediaPipe, which does so by itself" if in_mediapipe else "use a tokenizer with these rules"
-    return _fill(readme_templates.MEDIAPIPE_RULES, use=use)
+def _describe_long_texts(task: Mapping, texts: TaskTexts, length: int) -> str:
+    """Return what happens to texts that do not fit in a sequence."""
+    limit, overlap = task.get("max_sequence_length", length), task.get("window_overlap")
+    at_most = f"A sequence has at most {limit} tokens"
+    if overlap is None and texts.pair:
+        return f"{at_most}. If the texts are longer, drop tokens at the end of the longer one until they fit."
+    if overlap is None:
+        return f"{at_most}, so keep the first {limit - 2} tokens of a longer text."
+    if not texts.pair:
+        return (
+            f"{at_most}. Split a longer text into windows: each is a sequence, and consecutive windows share {overlap} "
+            "tokens."
+        )
+    first, second = texts.pair
+    cut = f" The {first} has at most {task['max_question_length']} tokens." if "max_question_length" in task else ""
+    return (
+        f"{at_most}.{cut} Split a longer {second} into windows: each makes a sequence with the whole {first}, and "
+        f"consecutive windows share {overlap} tokens."
+    )
 
 
-def _make_examples(description: Mapping, facts: Mapping, *, in_mediapipe: bool) -> str:
-    templates, task = readme_templates, description["task"]
-    if task is None:
-        return templates.NO_TASK
-    is_mediapipe = description["tokenizer"]["text_rules"] == "mediapipe"
-    ranges = decoding_texts.describe_ranges(task)
-    examples = "" if is_mediapipe else _fill(templates.CLIENTS, **facts, ranges=ranges)
-    if in_mediapipe:
-        template = templates.MEDIAPIPE_CLASSIFIER if task["name"] == "classify" else templates.MEDIAPIPE_EMBEDDER
-        note = "" if is_mediapipe else templates.MEDIAPIPE_DIFFERENCES
-        note += decoding_texts.describe_mediapipe_limits(task)
-        examples += _fill(template, **facts, single=facts["first"], mediapipe_note=note)
-    return examples or "No reference client runs this model: see [Other languages](#other-languages).\n\n"
+def _describe_task(description: Mapping) -> TaskTexts:
+    """Return the texts about the answers, or about the outputs of a model without a task or of a head without texts."""
+    head = get_task_head(description["task"]["name"]) if description["task"] else None
+    if head is not None and head.readme is not None:
+        return head.load("readme")(description["task"])
+    names = ", ".join(f"`{one['name']}`" for one in description["outputs"])
+    return TaskTexts(
+        head.use if head else f"A BERT model without a task: it computes {names} for a text.",
+        "The first axis is the batch, of one sequence. Outputs with a value for each token have values at padding too: "
+        "ignore them.",
+        has_clients=False,
+    )
+
+
+def _choose_examples(description: Mapping, texts: TaskTexts, *, in_mediapipe: bool) -> dict[str, object]:
+    """Return the facts about MediaPipe, and which examples the README has."""
+    task = description["task"]
+    has_rules = description["tokenizer"]["text_rules"] == "mediapipe"
+    has_clients = texts.has_clients and not has_rules
+    mediapipe_task = OUTPUTS[description["outputs"][0]["name"]] if in_mediapipe else None
+    return {
+        "mediapipe_rules": has_rules,
+        "use": "run it in MediaPipe, which does so by itself" if in_mediapipe else "use a tokenizer with these rules",
+        "no_task": task is None,
+        "clients": has_clients,
+        "ranges": _POSITIONS if texts.has_positions else "The answers are those of the original model.",
+        "classifier": mediapipe_task == "TextClassifier",
+        "embedder": mediapipe_task == "TextEmbedder",
+        "no_client": task is not None and not has_clients and not in_mediapipe,
+        "mediapipe_note": _describe_mediapipe(task, has_rules=has_rules) if in_mediapipe else "",
+    }
+
+
+def _describe_mediapipe(task: Mapping, *, has_rules: bool) -> str:
+    """Return how the answers of MediaPipe differ, for a model that it can run."""
+    note = "" if has_rules else _MEDIAPIPE_DIFFERENCES
+    if task.get("window_overlap") is not None:
+        return f"{note} It cuts long texts and has no windows."
+    return f"{note} Put the prompt before each text yourself." if task.get("prompt") else note
 
 
 def _round(value: object) -> object:
@@ -199,7 +249,3 @@ def _fill_lines(paragraph: re.Match) -> str:
 
 def _to_camel_case(name: str) -> str:
     return re.sub(r"_(\w)", lambda match: match[1].upper(), name)
-
-
-def _fill(template: str, **facts: object) -> str:
-    return Template(template).substitute(facts)

@@ -1,9 +1,12 @@
-"""Convert a model to an ONNX file, for onnxruntime and the tools that are built on it."""
+"""Convert a model to an ONNX file, and write the folder that transformers.js, optimum and others open."""
 
 from __future__ import annotations
 
+import math
 import os
+import pathlib
 import types
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import keras
@@ -11,17 +14,48 @@ import tensorflow as tf
 
 from bert_keras.checkpoints.building import get_variables, list_model_weights
 from bert_keras.errors import MissingExtraError, ParityError
+from bert_keras.export.description import write_description
 from bert_keras.export.ids_graph import HUGGINGFACE_NAMES, run_model
-from bert_keras.export.onnx.onnx_file import write_onnx_file
-from bert_keras.export.onnx.onnx_rewriting import rewrite_model
-from bert_keras.modeling import BertEmbedder
+from bert_keras.export.onnx.onnx_patterns import rewrite_model
+from bert_keras.heads.known_heads import get_head
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.publishing import publish_file
 
 if TYPE_CHECKING:
     import onnx
 
+
 OPSET = 18  # the newest that tf2onnx 1.17 supports; has LayerNormalization (17); needs onnxruntime 1.14 (2023) or later
 AXES = ("batch", "sequence")
+FLOAT32, INT8 = "onnx/model.onnx", "onnx/model_quantized.onnx"  # transformers.js's names for "fp32" and "q8"
+_LENGTH_DELIMITED = 2  # the wire type of a message or bytes
+
+
+def write_onnx_folder(
+    model: keras.Model,
+    tokenizer: BertTokenizer,
+    folder: str | os.PathLike,
+    *,
+    task: Mapping[str, object] | None = None,
+) -> None:
+    """Write a model as ONNX together with its tokenizer and configuration.
+
+    The files are `onnx/model.onnx`; `config.json` with the labels; `vocab.txt`, `tokenizer.json` and
+    `tokenizer_config.json`; and for an embedder `modules.json` and the files that it refers to.
+
+    Args:
+        model: an encoder, with or without a head.
+        tokenizer: its tokenizer.
+        folder: the folder, which is created if necessary. Files with these names are replaced.
+        task: the settings of the task that the model was fine-tuned for, as in `bert_keras.save`.
+
+    Raises:
+        MissingExtraError: tf2onnx is not installed.
+        ParityError: the model cannot be converted.
+    """
+    folder = pathlib.Path(folder)
+    write_onnx(model, folder / FLOAT32)
+    write_description(model, tokenizer, folder, task=task)
 
 
 def write_onnx(model: keras.Model, path: str | os.PathLike) -> None:
@@ -43,15 +77,15 @@ def write_onnx(model: keras.Model, path: str | os.PathLike) -> None:
         MissingExtraError: tf2onnx is not installed.
         ParityError: ONNX has no equivalent of an operation, or the converter lost an input. Nothing is written.
     """
-    variables = name_variables(model)
+    variables = _name_variables(model)
     converted = rewrite_model(_convert(model, variables))
     _check_converted(converted, variables)
     weights = _remove_weights_from_inputs(converted.graph, variables)
     with publish_file(path) as staging:
-        write_onnx_file(staging, converted, weights)
+        _write_onnx_file(staging, converted, weights)
 
 
-def name_variables(model: keras.Model) -> dict[str, keras.Variable]:
+def _name_variables(model: keras.Model) -> dict[str, keras.Variable]:
     """Return a model's variables, keyed by Hugging Face name, or by Keras path if there is no such name."""
     ours = get_variables(model)
     names = {id(ours[name.ours]): name.huggingface or name.ours for name in list_model_weights(model)}
@@ -62,13 +96,13 @@ def _convert(model: keras.Model, variables: dict[str, keras.Variable]) -> onnx.M
     """Convert a model to ONNX with its weights as additional inputs."""
     ids = [tf.TensorSpec([None, None], tf.int64, name=name) for name in HUGGINGFACE_NAMES.values()]
     weights = [tf.TensorSpec(variable.shape, variable.dtype, name=name) for name, variable in variables.items()]
-    outputs = {}
+    outputs, has_states = {}, get_head(type(model).__name__).exports_hidden_states
 
     def from_ids_and_weights(*tensors: tf.Tensor) -> dict[str, tf.Tensor]:
         id_tensors, weight_tensors = tensors[: len(ids)], tensors[len(ids) :]
         features = {name: tf.cast(values, tf.int32) for name, values in zip(HUGGINGFACE_NAMES, id_tensors, strict=True)}
         with keras.StatelessScope(zip(variables.values(), weight_tensors, strict=True)):
-            outputs.update(run_model(model, features, with_hidden_states=isinstance(model, BertEmbedder)))
+            outputs.update(run_model(model, features, with_hidden_states=has_states))
         return outputs
 
     function = tf.function(from_ids_and_weights, autograph=False)
@@ -133,3 +167,56 @@ def _import_tf2onnx() -> types.ModuleType:
     except (ImportError, AttributeError) as error:  # AttributeError: with a numpy that is too new for it
         raise MissingExtraError("writing ONNX", "tf2onnx", "onnx") from error
     return tf2onnx
+
+
+def _write_onnx_file(path: str | os.PathLike, model: onnx.ModelProto, weights: Mapping[str, keras.Variable]) -> None:
+    """Write a model with float32 variables as initializers of its graph, without a copy of all weights in memory.
+
+    A protobuf message is a sequence of fields, and a field that contains a message or bytes is a tag, a length and the
+    content. So the weights can follow a graph that was serialized without them, as long as the length before it
+    includes them. For base, 438 MB, this takes 0.2 GB of memory; `ModelProto.SerializeToString` and its copies took
+    1.9 GB.
+
+    Args:
+        path: the file.
+        model: the model without its weights.
+        weights: the variables, keyed by initializer name.
+    """
+    import onnx
+
+    frame, graph = onnx.ModelProto(), model.graph.SerializeToString()
+    frame.CopyFrom(model)
+    frame.ClearField("graph")
+    heads = {name: _encode_head(name, variable.shape) for name, variable in weights.items()}
+    sizes = [len(heads[name]) + _count_bytes(variable.shape) for name, variable in weights.items()]
+    with open(path, "wb") as file:
+        file.write(frame.SerializeToString())
+        file.write(_encode_field(onnx.ModelProto.GRAPH_FIELD_NUMBER, len(graph) + sum(sizes)) + graph)
+        for name, variable in weights.items():
+            file.write(heads[name] + keras.ops.convert_to_numpy(variable).astype("<f4").tobytes())
+
+
+def _encode_head(name: str, shape: tuple[int, ...]) -> bytes:
+    """Return the part of an initializer that precedes its values."""
+    import onnx
+
+    tensor = onnx.TensorProto(name=name, dims=shape, data_type=onnx.TensorProto.FLOAT)
+    tensor_head = tensor.SerializeToString() + _encode_field(
+        onnx.TensorProto.RAW_DATA_FIELD_NUMBER, _count_bytes(shape)
+    )
+    return _encode_field(onnx.GraphProto.INITIALIZER_FIELD_NUMBER, len(tensor_head) + _count_bytes(shape)) + tensor_head
+
+
+def _count_bytes(shape: tuple[int, ...]) -> int:
+    return 4 * math.prod(shape)
+
+
+def _encode_field(number: int, length: int) -> bytes:
+    """Return the tag and the length at the start of a field."""
+    return _encode_varint(number << 3 | _LENGTH_DELIMITED) + _encode_varint(length)
+
+
+def _encode_varint(value: int) -> bytes:
+    """Encode an integer in groups of 7 bits, lowest first; the high bit of a byte means that more follow."""
+    groups = [value >> shift & 0x7F for shift in range(0, max(value.bit_length(), 1), 7)]
+    return bytes([*(group | 0x80 for group in groups[:-1]), groups[-1]])

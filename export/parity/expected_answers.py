@@ -10,17 +10,23 @@ from bert_keras.export.parity.comparison import TIE, Comparison
 from bert_keras.export.parity.probe_inputs import IdSequence, split_into_batches
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.saved_model.answers.fillings import NUM_FILLINGS
-from bert_keras.heads.known_heads import get_head
-from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.mask_filling import Filling, fill_mask
-from bert_keras.tasks.text_classification import TextClassification
 
 Answer = Mapping[str, np.ndarray]  # the artifact's outputs for one text, keyed by name
 CompareAnswers = Callable[[Comparison, Sequence[Answer]], None]  # collects the differences of the answers to all texts
+
+
+def expect_text_answers(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
+    """Compute the checkpoint's answers to texts and return the function that compares an artifact's answers with them.
+
+    Args:
+        reference: the checkpoint.
+        texts: N tuples of one or two texts.
+    """
+    return reference.head.load("comparison")(reference, texts)
 
 
 class CheckpointRun(NamedTuple):
@@ -32,38 +38,50 @@ class CheckpointRun(NamedTuple):
     encoded: EncodedSequences
     outputs: Answer
 
+    @classmethod
+    def of_texts(cls, reference: Reference, texts: Sequence[tuple[str, ...]]) -> "CheckpointRun":
+        """Run the checkpoint on texts."""
+        task, tokenizer = reference.task, reference.tokenizer
+        examples = [task.make_example(*parts) for parts in texts]
+        encoded = task.encode(tokenizer, examples)
+        return cls(task, tokenizer, examples, encoded, reference.compute_task_outputs(encoded))
+
     def decode(self) -> list[dict]:
         """Return the answers to the examples, as `Task.decode`."""
         return self.task.decode(self.encoded, self.outputs, self.examples)
 
 
-def expect_text_answers(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
-    """Compute the checkpoint's answers to texts and return the function that compares an artifact's answers with them.
-
-    Args:
-        reference: the checkpoint.
-        texts: N tuples of one or two texts.
-    """
-    model, tokenizer, task = reference.model, reference.tokenizer, reference.task
-    if isinstance(model, MaskedLMModel):
-        return _expect_fillings(reference, [text for (text,) in texts])
-    if task is None:
-        return functools.partial(_compare_encoder_outputs, reference, [text for (text,) in texts])
-    examples = [task.make_example(*parts) for parts in texts]
-    encoded = task.encode(tokenizer, examples)
-    outputs = reference.compute_task_outputs(encoded)
-    run = CheckpointRun(task, tokenizer, examples, encoded, outputs)
-    return functools.partial(get_head(type(model).__name__).load("comparison"), run)
+def expect_embeddings(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
+    """Compute the vectors of an embedder; see `expect_text_answers`."""
+    return functools.partial(_compare_embeddings, CheckpointRun.of_texts(reference, texts))
 
 
-def compare_embeddings(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
-    """Compare the vectors of an embedder."""
+def expect_classes(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
+    """Compute the classes or values of a classifier; see `expect_text_answers`."""
+    return functools.partial(_compare_classes, CheckpointRun.of_texts(reference, texts))
+
+
+def expect_tags(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
+    """Compute the tags of words; see `expect_text_answers`."""
+    return functools.partial(_compare_tags, CheckpointRun.of_texts(reference, texts))
+
+
+def expect_spans(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
+    """Compute the answers to questions; see `expect_text_answers`."""
+    return functools.partial(_compare_spans, CheckpointRun.of_texts(reference, texts))
+
+
+def expect_encoder_outputs(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
+    """Return the comparison with the outputs of an encoder; see `expect_text_answers`."""
+    return functools.partial(_compare_encoder_outputs, reference, [text for (text,) in texts])
+
+
+def _compare_embeddings(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
     for vector, answer in zip(run.outputs["embedding"], answers, strict=True):
         comparison.compare_floats("embedding", vector, answer.get("embedding"))
 
 
-def compare_classes(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
-    """Compare the classes or values of a classifier."""
+def _compare_classes(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
     task = run.task
     all_logits = task.average_logits(run.encoded, run.outputs, len(run.examples))
     for logits, expected, answer in zip(all_logits, run.decode(), answers, strict=True):
@@ -73,7 +91,7 @@ def compare_classes(run: CheckpointRun, comparison: Comparison, answers: Sequenc
             continue
         comparison.compare_floats("probabilities", expected["probabilities"], answer.get("probabilities"))
         if task.problem == "multi_label":
-            _compare_label_sets(comparison, task, logits, expected["labels"], answer)
+            _compare_label_sets(comparison, task.labels, logits, expected["labels"], answer)
             continue
         is_tie = comparison.is_tie(logits)
         label = answer.get("label")
@@ -82,17 +100,16 @@ def compare_classes(run: CheckpointRun, comparison: Comparison, answers: Sequenc
 
 
 def _compare_label_sets(
-    comparison: Comparison, task: TextClassification, logits: np.ndarray, expected: Sequence[str], answer: Answer
+    comparison: Comparison, labels: Sequence[str], logits: np.ndarray, expected: Sequence[str], answer: Answer
 ) -> None:
     names = [name.decode() for name in answer.get("labels", ())[: answer.get("num_labels", 0)]]
     is_tie = np.abs(logits) <= TIE * comparison.tolerance
-    got, wanted = ([label in chosen for label in task.labels] for chosen in (names, expected))
+    got, wanted = ([label in chosen for label in labels] for chosen in (names, expected))
     comparison.compare_labels("labels", wanted, got, is_tie)
     comparison.compare_labels("num_labels", sum(got), int(answer.get("num_labels", -1)))
 
 
-def compare_tags(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
-    """Compare the tags of words."""
+def _compare_tags(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
     task = run.task
     probabilities = task.compute_word_probabilities(run.encoded, run.outputs, run.examples)
     for example, word_probabilities, answer in zip(run.examples, probabilities, answers, strict=True):
@@ -129,8 +146,7 @@ def _match_words(tokenizer: BertTokenizer, example: object, word_numbers: np.nda
     ]
 
 
-def compare_spans(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
-    """Compare the answers to questions."""
+def _compare_spans(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
     for expected, answer in zip(run.decode(), answers, strict=True):
         best, number = expected["best"], int(answer.get("num_best", -1))
         comparison.compare_floats("score", expected["score"], answer.get("score"))
@@ -149,7 +165,7 @@ def compare_spans(run: CheckpointRun, comparison: Comparison, answers: Sequence[
 
 
 def _compare_chosen_span(
-    comparison: Comparison, task: QuestionAnswering, expected: Mapping, scores: np.ndarray, answer: Answer
+    comparison: Comparison, task: Task, expected: Mapping, scores: np.ndarray, answer: Answer
 ) -> None:
     chosen = (expected["answer"], *(-1 if expected[side] is None else expected[side] for side in ("start", "end")))
     got = (answer["answer"].decode(), int(answer["start"]), int(answer["end"]))
@@ -183,7 +199,9 @@ def _compare_encoder_outputs(
             comparison.compare_floats(name, values, got)
 
 
-def _expect_fillings(reference: Reference, texts: Sequence[str]) -> CompareAnswers:
+def expect_fillings(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
+    """Compute the proposals for masks; see `expect_text_answers`."""
+    texts = [text for (text,) in texts]
     model, tokenizer, length = reference.model, reference.tokenizer, reference.text_length
     fits = tokenizer.tokenize(texts, keep_special_tokens=True).row_lengths().numpy() + 2 <= length
     numbers = [number for number, text in enumerate(texts) if fits[number] and "[MASK]" in text]

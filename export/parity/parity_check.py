@@ -5,18 +5,14 @@ import pathlib
 import statistics
 from collections.abc import Callable, Sequence
 
-import keras
-
 from bert_keras.export.parity import probe_inputs
+from bert_keras.export.parity.artifact_program import choose_compared_positions
 from bert_keras.export.parity.comparison import Comparison
 from bert_keras.export.parity.expected_answers import CompareAnswers, expect_text_answers
+from bert_keras.export.parity.fresh_process import Answers, FreshProcess, Request
 from bert_keras.export.parity.probe_inputs import IdSequence, ProbeSet
 from bert_keras.export.parity.reference import Outputs, Reference
-from bert_keras.export.runtimes.exchange import choose_compared_positions
-from bert_keras.export.runtimes.fresh_process import Answers, FreshProcess, Request
 from bert_keras.export.saved_model.to_saved_model import IDS, SERVING_DEFAULT, build_text_function
-from bert_keras.modeling import BertEmbedder
-from bert_keras.modeling.masked_lm import MaskedLMModel
 
 # Of a float output. MiniLM's artifacts differ by at most 1.9e-5, in a masked LM's logits (docs/guide/export.md).
 TOLERANCE = 1e-4
@@ -91,7 +87,7 @@ def start_saved_model_check(
 
     def compare(compare_answers: CompareAnswers | None, answers: Answers) -> dict:
         comparison = Comparison(TOLERANCE)
-        select_outputs = drop_hidden_states(reference.model)
+        select_outputs = reference.drop_hidden_states
         _compare_ids(comparison, reference, sequences, id_batches, answers.outputs, select_outputs=select_outputs)
         if texts:
             compare_answers(comparison, _split_answers(answers.outputs[len(id_batches) :], text_batches))
@@ -157,13 +153,6 @@ def start_ids_check(
     return ParityCheck(process, compute_expected, compare, complete_report)
 
 
-def drop_hidden_states(model: keras.Model) -> Callable[[Outputs], Outputs]:
-    """Return the function that selects the outputs that a SavedModel or TFLite file has: an embedder's vectors only."""
-    if not isinstance(model, BertEmbedder):
-        return dict
-    return lambda outputs: {"sentence_embedding": outputs["sentence_embedding"]}
-
-
 def _cache_outputs(reference: Reference, sequences: Sequence[IdSequence]) -> None:
     """Compute the checkpoint's outputs while the artifact runs, so that the comparison finds them in the cache."""
     for sequence in sequences:
@@ -222,7 +211,7 @@ def _compare_ids(
 
 def _choose_texts(reference: Reference, probes: ProbeSet, inputs: Sequence[str]) -> list[tuple[str, ...]]:
     texts = probes.texts(reference.tokenizer, reference.text_length)
-    if isinstance(reference.model, MaskedLMModel):
+    if reference.head.fills_masks:
         texts = probe_inputs.insert_masks(texts)
     if len(inputs) == 1:
         return [(text,) for text in texts]

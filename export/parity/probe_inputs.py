@@ -36,6 +36,20 @@ _ODD_TEXTS = (
 )
 _ODD_WORDS = ("naïve", "cafe\u0301", "😀", "中文", "ΣΑΣ", "don't", "3.14", "#tag", "\u0301", "ﬁn", "-", "?!", "ǅ")
 
+# two of each, for example requests and warm-up requests
+EXAMPLE_TEXTS = {  # keyed by input name
+    "text": ["The weather is fine today.", "Ein zweiter Text: 東京 😀"],
+    "second_text": ["It is sunny.", "Tokyo is a city."],
+    "question": ["Where is the tower?", "Who wrote the book?"],
+    "context": ["The tower is in Paris.", "The book was written by a teacher in 1921."],
+}
+EXAMPLE_MASKED_TEXTS = {"text": ["The [MASK] is fine today.", "[MASK] and [MASK]"]}
+EXAMPLE_IDS = {
+    "input_ids": [[2, 1, 3], [2, 3, 0]],  # valid in any vocabulary; the second sequence is padded
+    "attention_mask": [[1, 1, 1], [1, 1, 0]],
+    "token_type_ids": [[0, 0, 0], [0, 0, 0]],
+}
+
 
 class IdSequence(NamedTuple):
     """One sequence of n token ids, without padding.

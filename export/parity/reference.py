@@ -13,7 +13,8 @@ from bert_keras.config import BertConfig
 from bert_keras.export.ids_graph import HUGGINGFACE_NAMES, ID_INPUTS, run_model
 from bert_keras.export.parity.probe_inputs import IdSequence, pad_sequences
 from bert_keras.export.saved_model.to_saved_model import get_text_length
-from bert_keras.modeling import BertEmbedder
+from bert_keras.heads.head import Head
+from bert_keras.heads.known_heads import get_head
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
@@ -38,14 +39,15 @@ class Reference:
     def __init__(self, model: keras.Model, tokenizer: BertTokenizer, task: Task | None):
         self.model, self.tokenizer, self.task = model, tokenizer, task
         features = {name: tf.TensorSpec([1, None], tf.int32) for name in ID_INPUTS}
-        has_hidden_states = isinstance(model, BertEmbedder)  # ONNX files contain what an embedder pools
-        self._run = tf.function(
-            lambda features: run_model(model, features, with_hidden_states=has_hidden_states),
-            input_signature=[features],
-            autograph=False,
-        )
+        run = functools.partial(run_model, model, with_hidden_states=self.head.exports_hidden_states)
+        self._run = tf.function(run, input_signature=[features], autograph=False)
         self._cache: dict[tuple[bytes, bytes], Outputs] = {}
         self._cached_bytes = 0
+
+    @property
+    def head(self) -> Head:
+        """The record of the model's head."""
+        return get_head(type(self.model).__name__)
 
     @property
     def config(self) -> BertConfig:
@@ -90,6 +92,12 @@ class Reference:
             self._cache[key] = outputs
             self._cached_bytes += num_bytes
         return outputs
+
+    def drop_hidden_states(self, outputs: Outputs) -> Outputs:
+        """Return the outputs that SavedModels and TFLite files have; only ONNX files also have what a head pools."""
+        if not self.head.exports_hidden_states:
+            return outputs
+        return {name: values for name, values in outputs.items() if name != "last_hidden_state"}
 
     def compute_task_outputs(self, encoded: EncodedSequences) -> dict[str, np.ndarray]:
         """Return the outputs for N sequences of P tokens in all, `(N, ...)` or `(P, ...)`, under a task's names."""

@@ -1,5 +1,5 @@
 """Push a checkpoint folder, and artifacts of it, to the Hugging Face Hub with a model card.
 
-Start with `pushing.py` (`bk.push`); `checkpoint_files.py` and `artifact_files.py` choose the files, `pushed_card.py`
-completes the card, and `bert_keras/hub/uploading.py` uploads.
+Start with `pushing.py` (`bk.push`); `pushed_files.py` chooses the files, `pushed_card.py` completes the card, and
+`bert_keras/hub/uploading.py` uploads.
 """

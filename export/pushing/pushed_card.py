@@ -16,7 +16,8 @@ from bert_keras.checkpoints.huggingface.card_snippets import replace_folder
 from bert_keras.checkpoints.huggingface.card_text import CardFacts, format_card
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.export.pushing.artifact_snippets import write_artifact_snippets
+from bert_keras.export.template_files import fill_template
+from bert_keras.heads.known_heads import get_head
 from bert_keras.hub.names import PREFIX
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
@@ -26,6 +27,12 @@ _FORMS = {  # option: what its value looks like, and examples
     "base_model": (_REPOSITORY, "the name of a model on the Hub, such as google-bert/bert-base-uncased"),
     "dataset": (_REPOSITORY, "the name of a data set on the Hub, such as stanfordnlp/imdb"),
     "language": (r"[a-z]{2,3}|multilingual|code", "a code of ISO 639, such as en or deu, or multilingual"),
+}
+_SECOND_TEXT = "It was raining."  # of a pair
+_RUNTIMES = {
+    "onnx": "onnxruntime, OpenVINO, transformers.js, optimum",
+    "tflite": "LiteRT on phones and in browsers",
+    "saved_model": "TensorFlow Serving",
 }
 
 
@@ -163,3 +170,43 @@ def _list_artifact_tags(artifacts: Sequence[str]) -> list[str]:
     """Return the tags by which people find models with artifacts."""
     onnx = ["onnx", "transformers.js"] if any(name.startswith("onnx/") for name in artifacts) else []
     return onnx + (["tflite"] if any(name.startswith("tflite/") for name in artifacts) else [])
+
+
+def write_artifact_snippets(facts: CardFacts, artifacts: Sequence[str], repository: str) -> str:
+    """Return the section of a model card about the artifacts of a repository: files, and code that runs them.
+
+    Args:
+        facts: the model.
+        artifacts: the paths of the artifacts in the repository.
+        repository: "ORG/NAME", for commands.
+    """
+    head, texts = get_head(facts.kind), _list_example(facts)
+    quoted = ", ".join(f'"{text}"' for _, text in texts)
+    onnx = sorted((name for name in artifacts if name.startswith("onnx/")), key=lambda name: "quantized" not in name)
+    has_onnx = bool(onnx) and head.task is not None
+    return fill_template(
+        "push/artifacts.md",
+        repository=repository,
+        rows="\n".join(f"| `{name}` | {_RUNTIMES[name.split('/')[0]]} |" for name in artifacts),
+        onnx=onnx[0] if has_onnx else "",
+        javascript=head.javascript if has_onnx and _has_javascript_pipeline(facts) else "",
+        dtype="q8" if has_onnx and "quantized" in onnx[0] else "fp32",
+        example=f"({quoted})" if len(texts) > 1 else quoted,
+        options=(
+            f', {{ pooling: "{facts.pooling}", normalize: {str(facts.normalize).lower()} }}' if facts.pooling else ""
+        ),
+        tflite=next((name for name in artifacts if name.startswith("tflite/")), ""),
+        saved_model=any(name.startswith("saved_model/") for name in artifacts),
+        inputs=", ".join(f'"{name}": ["{text}"]' for name, text in texts),
+    )
+
+
+def _has_javascript_pipeline(facts: CardFacts) -> bool:
+    """Whether transformers.js has a pipeline with the answers of the model, if it has one for the head."""
+    return facts.pooling in (None, "mean", "cls") and not facts.has_pairs and facts.problem != "regression"
+
+
+def _list_example(facts: CardFacts) -> list[tuple[str, str]]:
+    """Return the name of each input and an example of it."""
+    head = get_head(facts.kind)
+    return [*zip(head.inputs, head.example, strict=True), *[("second_text", _SECOND_TEXT)] * facts.has_pairs]

@@ -6,9 +6,8 @@ import pathlib
 from collections.abc import Sequence
 
 from bert_keras.errors import InputError
-from bert_keras.export.pushing.artifact_files import PushedArtifacts, find_artifact_files
-from bert_keras.export.pushing.checkpoint_files import CARD, find_checkpoint_files
 from bert_keras.export.pushing.pushed_card import CardOptions, complete_card
+from bert_keras.export.pushing.pushed_files import CARD, PushedArtifacts, find_artifact_files, find_checkpoint_files
 from bert_keras.files import read_json
 from bert_keras.hub.client import open_hub
 from bert_keras.hub.names import check_repository, check_revision

@@ -10,8 +10,12 @@ import tensorflow as tf
 from bert_keras.checkpoints.building import get_encoder
 from bert_keras.export.ids_graph import build_ids_function, call_model
 from bert_keras.export.saved_model.answers.text_function import RunModel, TextFunction, accept_empty_batch
-from bert_keras.export.saved_model.graph_rewriting import rewrite_saved_model
-from bert_keras.export.saved_model.short_texts import count_real_tokens, count_tokens, separate_few_rows
+from bert_keras.export.saved_model.short_texts import (
+    count_real_tokens,
+    count_tokens,
+    rewrite_saved_model,
+    separate_few_rows,
+)
 from bert_keras.heads.known_heads import get_head
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task

@@ -6,33 +6,27 @@ import functools
 import pathlib
 from collections.abc import Callable, Sequence
 
-import keras
-import numpy as np
-
 from bert_keras.errors import InputError
-from bert_keras.export.client_bundle.bundle_files import write_tflite_bundle
+from bert_keras.export.client_bundle.bundle_files import make_probes, write_tflite_bundle
 from bert_keras.export.client_bundle.client_description import ModelFile
-from bert_keras.export.client_bundle.probes import make_probes
 from bert_keras.export.export_job import ExportJob
-from bert_keras.export.parity.parity_check import TOLERANCE, ParityCheck, drop_hidden_states, start_ids_check
+from bert_keras.export.parity.parity_check import TOLERANCE, ParityCheck, start_ids_check
 from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES, ProbeSet
-from bert_keras.export.parity.reference import Outputs, Reference
+from bert_keras.export.parity.reference import Reference
 from bert_keras.export.quantization_search import score_file, search_quantization
 from bert_keras.export.settings import ExportSettings
 from bert_keras.export.targets import WRITTEN_BY
-from bert_keras.export.tflite.mediapipe_metadata import LABELS_FILE, VOCABULARY_FILE, add_metadata
+from bert_keras.export.tflite.mediapipe_metadata import LABELS_FILE, OUTPUTS, VOCABULARY_FILE, add_metadata
+from bert_keras.export.tflite.output_conversion import get_output_conversion
 from bert_keras.export.tflite.tflite_file import list_constant_types, parse_tflite, read_signatures
-from bert_keras.export.tflite.tflite_runner import recover_logits
 from bert_keras.export.tflite.to_tflite import (
     SIGNATURE,
     TfliteSource,
     trace_tflite_source,
     write_tflite_from_source,
 )
-from bert_keras.modeling import BertClassifier, BertEmbedder
 from bert_keras.pipelines.text.vocabulary import encode_vocabulary
 from bert_keras.publishing import publish_folder
-from bert_keras.tasks.base import softmax
 
 DEFAULT_LENGTH = 128
 # The mean difference of an output, in standard deviations, on random ids
@@ -114,6 +108,7 @@ def start_tflite_check(
     probes: ProbeSet = DEFAULT_PROBES,
 ) -> ParityCheck:
     """Start the parity check of a file; see `start_ids_check`."""
+    conversion = get_output_conversion(reference.model)
     return start_ids_check(
         reference,
         "tflite",
@@ -122,16 +117,16 @@ def start_tflite_check(
         lengths=lengths,
         tolerance=RELATIVE_TOLERANCES.get(quantization, TOLERANCE),
         relative=quantization != "float32",
-        select_outputs=functools.partial(_convert_outputs, reference.model),
-        convert_answers=functools.partial(_add_logits, reference.model),
+        select_outputs=lambda outputs: conversion.expect(reference.drop_hidden_states(outputs)),
+        convert_answers=conversion.complete,
     )
 
 
 def runs_in_mediapipe(reference: Reference) -> bool:
     """Return whether MediaPipe can run the model: a classifier of single texts or an embedder, where [PAD] has id 0."""
-    model, task = reference.model, reference.task
-    is_classifier = isinstance(model, BertClassifier) and model.problem != "regression" and not task.has_pairs
-    return (is_classifier or isinstance(model, BertEmbedder)) and reference.tokenizer.pad_id == 0
+    outputs, task = get_output_conversion(reference.model).names, reference.task
+    has_output = len(outputs) == 1 and outputs[0] in OUTPUTS
+    return has_output and task is not None and len(task.input_names) == 1 and reference.tokenizer.pad_id == 0
 
 
 def _choose_quantizations(
@@ -174,24 +169,6 @@ def _begin_check(
     return ModelFile(path.name, quantization, path.stat().st_size, lengths)
 
 
-def _convert_outputs(model: keras.Model, outputs: Outputs) -> Outputs:
-    """Convert the model's outputs for a sequence to those of a file, plus the logits that `_add_logits` recovers."""
-    if not isinstance(model, BertClassifier):
-        return drop_hidden_states(model)(outputs)
-    logits = outputs["logits"]
-    if model.problem == "regression":
-        return {"scores": logits}
-    if model.problem == "multi_label":
-        return {"probabilities": 1 / (1 + np.exp(-logits))}
-    return {"probabilities": softmax(logits), "logits": logits - logits.mean()}
-
-
-def _add_logits(model: keras.Model, answer: Outputs) -> Outputs:
-    if isinstance(model, BertClassifier) and model.problem == "single_label" and "probabilities" in answer:
-        return {**answer, **recover_logits(model, answer)}
-    return answer
-
-
 def _build_path(folder: pathlib.Path, quantization: str, suffix: str = "") -> pathlib.Path:
     return folder / f"model_{quantization}{suffix}.tflite"
 
@@ -203,7 +180,7 @@ def _write_file(
     path = _build_path(folder, quantization)
     write_tflite_from_source(source, path, quantization)
     if runs_in_mediapipe(reference):
-        labels = reference.task.labels if isinstance(reference.model, BertClassifier) else None
+        labels = getattr(reference.task, "labels", None)
         description = f"{reference.task.name}, texts of up to {source.lengths[SIGNATURE]} tokens, {quantization}"
         add_metadata(path, reference.tokenizer, name=name, description=description, labels=labels)
     return path

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import NamedTuple
 
 import keras
@@ -18,9 +18,8 @@ from bert_keras.compat import TFLITE_CONVERTER_ERROR
 from bert_keras.errors import InputError, ParityError
 from bert_keras.export.ids_graph import build_ids_function
 from bert_keras.export.settings import QUANTIZATIONS
-from bert_keras.export.tflite.four_bits import round_to_four_bits
-from bert_keras.export.tflite.tflite_file import count_constant_bytes, list_operators, parse_tflite
-from bert_keras.modeling import BertClassifier
+from bert_keras.export.tflite.output_conversion import get_output_conversion
+from bert_keras.export.tflite.tflite_file import count_constant_bytes, list_operators, parse_tflite, round_to_four_bits
 from bert_keras.publishing import publish_file
 
 SIGNATURE = "serving_default"
@@ -53,7 +52,7 @@ def write_tflite(
     """Write a model for one sequence of a fixed length, the shape that accelerators of phones require.
 
     The file has one signature, `serving_default`. Its inputs are `input_ids`, `attention_mask` and `token_type_ids`,
-    int32 (1, S); its outputs are those of `get_output_conversion`, float32. MiniLM takes 89.7 MB in float32, 44.9 MB in
+    int32 (1, S); its outputs are those of `output_conversion.py`, float32. MiniLM takes 89.7 MB in float32, 44.9 MB in
     float16 and 23.0 MB in dynamic int8.
 
     Args:
@@ -111,7 +110,7 @@ def trace_tflite_source(model: keras.Model, lengths: Mapping[str, int]) -> Itera
         InputError: a length is out of range, or the model computes in 16 bits.
     """
     _check_model(model, lengths.values())
-    convert = get_output_conversion(model)
+    convert = get_output_conversion(model).convert
     functions = {
         name: build_ids_function(model, batch_size=1, length=length, convert_outputs=convert)
         for name, length in lengths.items()
@@ -149,22 +148,6 @@ def _convert(source: TfliteSource, quantization: str) -> bytes:
     except TFLITE_CONVERTER_ERROR.get() as error:
         needed = ", ".join(re.findall(r"^(?:Custom|Flex|TF Select) ops: (.+)$", str(error), re.MULTILINE))
         raise ParityError(f"the model needs operators that TFLite does not have: {needed or error}") from error
-
-
-def get_output_conversion(model: keras.Model) -> Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]]:
-    """Return the function that converts a model's outputs to those of a TFLite file, under Hugging Face names.
-
-    A classifier has one output, as MediaPipe requires: `probabilities` (1, C), or `scores` (1, C) for regression. The
-    outputs of other models are unchanged.
-    """
-    if not isinstance(model, BertClassifier):
-        return dict
-    name, function = {
-        "single_label": ("probabilities", tf.nn.softmax),
-        "multi_label": ("probabilities", tf.sigmoid),
-        "regression": ("scores", tf.identity),
-    }[model.problem]
-    return lambda outputs: {name: function(outputs["logits"])}
 
 
 def check_tflite(content: bytes, *, weight_bytes: int) -> TfliteFacts:

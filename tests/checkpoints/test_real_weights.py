@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
+from bert_keras.export.parity.fresh_process import query_artifact
 from bert_keras.export.parity.probe_inputs import to_bytes_array
-from bert_keras.export.runtimes.fresh_process import query_artifact
 from tests.shared_data import shared
 
 TOLERANCE = 2e-6  # for unit vectors; measured: 1.9e-7

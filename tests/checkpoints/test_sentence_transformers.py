@@ -311,8 +311,8 @@ def test_texts_are_truncated_as_in_sentence_transformers(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("style", ["default_without_its_prompt", "mxbai"])
 def test_the_saved_model_prepends_the_default_prompt(style, tmp_path):
+    from bert_keras.export.parity.fresh_process import query_artifact
     from bert_keras.export.parity.probe_inputs import to_bytes_array
-    from bert_keras.export.runtimes.fresh_process import query_artifact
 
     write_style(style, tmp_path / "theirs")
     parity = bk.export_model(tmp_path / "theirs", tmp_path / "artifacts", ["saved_model"])

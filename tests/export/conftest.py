@@ -10,10 +10,9 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.export.onnx.to_onnx import write_onnx
-from bert_keras.export.parity import parity_check
+from bert_keras.export.parity import artifact_program, parity_check
+from bert_keras.export.parity.fresh_process import Answers
 from bert_keras.export.parity.reference import Reference
-from bert_keras.export.runtimes import exchange, run_onnx, run_saved_model, run_tflite
-from bert_keras.export.runtimes.fresh_process import Answers
 from bert_keras.export.saved_model.to_saved_model import write_saved_model
 from bert_keras.export.tflite.to_tflite import write_tflite
 from bert_keras.heads.known_heads import find_finetuned_head
@@ -144,16 +143,16 @@ def onnx_file(references, tmp_path_factory):
 
 
 def _load_saved_model(path: str):
-    return (load_once if "made_once" in path else run_saved_model.load)(path)
+    return (load_once if "made_once" in path else artifact_program.load_saved_model)(path)
 
 
-load_once = functools.cache(run_saved_model.load)  # only for the files of `saved`, which never change
+load_once = functools.cache(artifact_program.load_saved_model)  # only for the files of `saved`, which never change
 
 
 class InThisProcess:
     """Replacement for `FreshProcess` that runs in this process, because starting Python for each test is slow."""
 
-    loaders: typing.ClassVar = {"saved_model": _load_saved_model, "tflite": run_tflite.load, "onnx": run_onnx.load}
+    loaders: typing.ClassVar = {**artifact_program.LOADERS, "saved_model": _load_saved_model}
 
     def __init__(self, kind, artifact, requests, timed=()):
         self._answer, self._signatures = self.loaders[kind](str(artifact))
@@ -161,7 +160,7 @@ class InThisProcess:
 
     def answers(self):
         outputs = [self._answer(*request) for request in self._requests]
-        compared = [{name: exchange.select_compared(values) for name, values in one.items()} for one in outputs]
+        compared = [{name: artifact_program.select_compared(values) for name, values in one.items()} for one in outputs]
         return Answers(compared, 0.0, [0.0] * len(self._timed), self._signatures)
 
     def close(self):

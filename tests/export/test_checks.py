@@ -7,15 +7,15 @@ import pytest
 
 from bert_keras.errors import MissingExtraError, ParityError
 from bert_keras.export.export_job import BackgroundChecks, Stages
-from bert_keras.export.runtimes import exchange, fresh_process
-from bert_keras.export.runtimes.fresh_process import FreshProcess, query_artifact
+from bert_keras.export.parity import artifact_program, fresh_process
+from bert_keras.export.parity.fresh_process import FreshProcess, query_artifact
 
 REQUEST = ("sum", {"x": np.arange(3)})
 PROGRAM = """
 import sys
 sys.path.insert(0, {folder!r})
-from exchange import serve
-serve(lambda: (lambda signature, inputs: {{"y": inputs["x"] + 1}}, {{"sum": {{}}}}), sys.argv[2])
+from artifact_program import serve
+serve(lambda: (lambda signature, inputs: {{"y": inputs["x"] + 1}}, {{"sum": {{}}}}), sys.argv[3])
 """
 
 
@@ -27,10 +27,10 @@ def program(tmp_path, monkeypatch):
         folder = tmp_path / "runtimes"
         folder.mkdir()
         (folder / "run.py").write_text(source)
-        monkeypatch.setattr(exchange, "__file__", str(folder / "exchange.py"))
-        monkeypatch.setitem(fresh_process._RUNTIMES, "onnx", ("run.py", "missing_numpy", "onnx"))
+        monkeypatch.setattr(artifact_program, "__file__", str(folder / "run.py"))
+        monkeypatch.setitem(fresh_process._RUNTIMES, "onnx", ("missing_numpy", "onnx"))
 
-    use.real = exchange.__file__.rpartition("/")[0]
+    use.real = artifact_program.__file__.rpartition("/")[0]
     return use
 
 

@@ -14,16 +14,14 @@ from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError, ParityError
 from bert_keras.export.artifacts import load_reference
 from bert_keras.export.parity.probe_inputs import IdSequence
-from bert_keras.export.parity.reference import Reference
 from bert_keras.export.verify import verify
 from bert_keras.export.vocabulary_trimming import (
     check_equal_outputs,
-    choose_tokens,
     count_changed_examples,
     is_trimmed_vocabulary,
 )
-from bert_keras.pipelines.corpus.text_sources import find_sources
-from bert_keras.tasks.kept_tokens import trim_checkpoint
+from bert_keras.pipelines.corpus.text_sources import find_sources, read_lines
+from bert_keras.tasks.kept_tokens import choose_tokens, trim_checkpoint
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextExample
 from tests.export.conftest import build
@@ -87,11 +85,8 @@ def file(tmp_path):
 
 
 def choose(tokenizer, path, task=None):
-    return choose_tokens(Reference(build_nothing(), tokenizer, task), find_sources(path))
-
-
-def build_nothing():
-    return bk.BertEncoder(bk.BertConfig(vocabulary_size=9, num_layers=1, num_heads=1, hidden_dim=2, intermediate_dim=2))
+    sources = find_sources(path)
+    return choose_tokens(tokenizer, task, read_lines(sources), sources)
 
 
 def trim(tokenizer, vocabulary):
@@ -185,7 +180,7 @@ def test_tokens_of_prompts_are_kept(tokenizer, file):
 def test_outputs_are_those_of_the_whole_model(kind, make_folder, file):
     checkpoint = read_checkpoint(make_folder(kind))
     whole = load_reference(checkpoint)
-    kept = choose_tokens(whole, find_sources(file(*TEXTS)))
+    kept = choose(whole.tokenizer, file(*TEXTS), whole.task)
     trimmed = load_reference(checkpoint, vocabulary=kept.vocabulary)
     check_equal_outputs(whole, trimmed, kept.first_texts)
     rows = [TOKENS.index(token) for token in kept.vocabulary]
@@ -206,7 +201,7 @@ def test_outputs_are_those_of_the_whole_model(kind, make_folder, file):
 def test_a_difference_is_a_parity_error(make_folder, file):
     checkpoint = read_checkpoint(make_folder("classifier"))
     whole = load_reference(checkpoint)
-    kept = choose_tokens(whole, find_sources(file(*TEXTS)))
+    kept = choose(whole.tokenizer, file(*TEXTS), whole.task)
     trimmed = load_reference(checkpoint, vocabulary=kept.vocabulary)
     with pytest.raises(ParityError, match="splits 'bad' into other tokens; nothing was published"):
         check_equal_outputs(whole, trimmed, ["cab", "bad"])
@@ -223,7 +218,7 @@ def test_examples_with_other_tokens_are_counted(make_folder, file, tokenizer):
     for kind in ("classifier", "embedder"):
         checkpoint = read_checkpoint(make_folder(kind))
         whole = load_reference(checkpoint)
-        trimmed = load_reference(checkpoint, vocabulary=choose_tokens(whole, find_sources(file(*TEXTS))).vocabulary)
+        trimmed = load_reference(checkpoint, vocabulary=choose(whole.tokenizer, file(*TEXTS), whole.task).vocabulary)
         texts = ["cab dab", "bad", "cab ab ab", "", "dab " * 30 + "bad"]  # the last one is truncated before "bad"
         examples = [TextExample(text, label="rot") for text in texts]
         assert count_changed_examples(whole, trimmed, examples) == 2

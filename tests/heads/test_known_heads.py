@@ -38,7 +38,9 @@ def test_a_head_names_functions_that_exist(head):
     """Heads that are fine-tuned have all of them."""
     names = ("training_reader", "scoring_reader", "description", "comparison", "graph")
     given = {name for name in names if getattr(head, name) is not None}
-    assert given == set(names) if head.is_finetuned else given <= {"graph", "description"}
+    assert given == set(names) if head.is_finetuned else given <= {"graph", "description", "comparison"}
+    assert ("graph" in given) == ("comparison" in given)
+    given |= {name for name in ("file_outputs", "readme") if getattr(head, name) is not None}
     assert all(callable(head.load(name)) for name in given)
 
 

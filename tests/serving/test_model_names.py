@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bert_keras.export.deployment.deployment_bundle import write_deployment_files
-from bert_keras.export.saved_model.serving_bundle import write_serving_files
+from bert_keras.export.deployment_bundle import write_deployment_files
+from bert_keras.export.saved_model.saved_model_artifact import write_serving_files
 from bert_keras.serving.model_folders import name_model
 
 

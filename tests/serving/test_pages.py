@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.export.onnx.onnx_folder import write_onnx_folder
+from bert_keras.export.onnx.to_onnx import write_onnx_folder
 from bert_keras.serving.http.application import make_application
 from bert_keras.serving.protocols.tasks import make_task_protocol
 from bert_keras.serving.repository import ModelRepository

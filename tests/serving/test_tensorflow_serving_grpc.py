@@ -24,7 +24,7 @@ from tensorflow_serving.apis import (
 )
 
 from bert_keras.export.saved_model.op_audit import read_meta_graph
-from bert_keras.export.saved_model.serving_bundle import write_serving_files
+from bert_keras.export.saved_model.saved_model_artifact import write_serving_files
 from tests.marks import slow, slow_except
 
 from .conftest import KINDS, SAVED

@@ -13,7 +13,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.export.description import write_description
-from bert_keras.export.saved_model.serving_bundle import build_rest_request, write_serving_files
+from bert_keras.export.saved_model.saved_model_artifact import build_rest_request, write_serving_files
 from bert_keras.tasks.engines.artifact_files import DESCRIPTION
 from tests.marks import slow_except
 

@@ -4,7 +4,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.errors import InputError
-from bert_keras.export.onnx.onnx_folder import write_onnx_folder
+from bert_keras.export.onnx.to_onnx import write_onnx_folder
 from tests.export.conftest import LENGTH, WORDS, build
 
 TEXTS = ["the [MASK] sat on a mat .", "[MASK] and [MASK]", "caf\u00e9 [MASK][SEP] dog", "\U0001f600 the\u0301 [MASK]"]

@@ -92,8 +92,8 @@ def build_commands(out: pathlib.Path, *, quick: bool) -> list[list[str]]:
 
 def query_export(artifacts: pathlib.Path, questions: list[tuple[str, str]]) -> list[dict]:
     """Classify texts with the exported SavedModel, in a process that does not import this package."""
+    from bert_keras.export.parity.fresh_process import query_artifact
     from bert_keras.export.parity.probe_inputs import to_bytes_array
-    from bert_keras.export.runtimes.fresh_process import query_artifact
     from bert_keras.export.targets import get_next_version
 
     latest = artifacts / "saved_model" / str(get_next_version(artifacts / "saved_model") - 1)

@@ -2,9 +2,9 @@
 
 import tensorflow as tf
 
-from bert_keras.export.saved_model.answers.substrings import TextCharacters
 from bert_keras.export.saved_model.answers.text_function import (
     RunModel,
+    TextCharacters,
     TextFunction,
     count_per_example,
     group_outputs,

@@ -14,7 +14,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.cli.main import main
 from bert_keras.cli.predictions import count_examples
-from bert_keras.export.onnx.onnx_folder import write_onnx_folder
+from bert_keras.export.onnx.to_onnx import write_onnx_folder
 from bert_keras.tasks import predictor as predictor_module
 from bert_keras.tasks.engines.cores import count_cores
 from tests.marks import slow

@@ -15,19 +15,16 @@ from ai_edge_litert.interpreter import Interpreter
 from tokenizers import BertWordPieceTokenizer
 
 import bert_keras as bk
-from bert_keras.errors import InputError
-from bert_keras.export.client_bundle.bundle_files import write_onnx_description, write_tflite_bundle
-from bert_keras.export.client_bundle.client_description import ModelFile, describe_task, sort_files
+from bert_keras.export.client_bundle.bundle_files import make_probes, write_onnx_description, write_tflite_bundle
+from bert_keras.export.client_bundle.client_description import ModelFile, sort_files
 from bert_keras.export.client_bundle.client_readme import PRECISIONS
-from bert_keras.export.client_bundle.probes import make_probes
 from bert_keras.export.export_job import ExportJob
+from bert_keras.export.parity.artifact_program import load_onnx, load_tflite
 from bert_keras.export.parity.reference import Reference
-from bert_keras.export.runtimes import run_onnx, run_tflite
 from bert_keras.export.settings import QUANTIZATIONS, ExportSettings
 from bert_keras.export.tflite.mediapipe_metadata import add_metadata
 from bert_keras.export.tflite.tflite_artifact import runs_in_mediapipe
 from bert_keras.pipelines.text.vocabulary import encode_vocabulary
-from bert_keras.tasks.mask_filling_task import MaskFilling
 from bert_keras.tasks.predictor import Predictor
 from tests.export.conftest import KINDS, LENGTH
 from tests.marks import slow_except
@@ -49,7 +46,7 @@ def write_bundle(references, tflite_file, tmp_path):
         if labels := getattr(reference.task, "labels", ()):
             (tmp_path / "labels.txt").write_text("".join(f"{label}\n" for label in labels), "utf-8")
         task = reference.task and reference.task.with_length(min(LENGTH, reference.task.max_sequence_length))
-        signatures = run_tflite.load(str(tmp_path / FILE))[1]
+        signatures = load_tflite(str(tmp_path / FILE))[1]
         write_tflite_bundle(
             make_job(reference, tmp_path),
             tmp_path,
@@ -286,7 +283,7 @@ def test_onnx_folder_is_described(kind, references, onnx_file, tmp_path):
     (tmp_path / "onnx").mkdir()
     shutil.copy(onnx_file(kind), tmp_path / "onnx/model.onnx")
     (tmp_path / "vocab.txt").write_bytes(encode_vocabulary(reference.tokenizer.vocabulary))
-    run, signatures = run_onnx.load(str(tmp_path / "onnx/model.onnx"))
+    run, signatures = load_onnx(str(tmp_path / "onnx/model.onnx"))
     probes = make_probes(reference, reference.task, reference.text_length)
     reports = {"onnx/onnx/model.onnx": {"signatures": signatures}}
     files = {"onnx/model.onnx": "float32"}
@@ -402,9 +399,3 @@ def test_smallest_file_that_is_long_enough_comes_first(references):
 
 def test_every_quantization_is_described():
     assert set(PRECISIONS) == set(QUANTIZATIONS)
-
-
-def test_task_without_a_client_is_rejected(tokenizer):
-    task = MaskFilling.for_model("BertMaskedLM", LENGTH, tokenizer.vocabulary, None)
-    with pytest.raises(InputError, match=r"the task is fill-mask.*expected one of classify, tag, answer, embed"):
-        describe_task(task)

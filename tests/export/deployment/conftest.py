@@ -6,11 +6,11 @@ import shutil
 
 import pytest
 
-from bert_keras.export.deployment.deployment_bundle import write_deployment_files
-from bert_keras.export.onnx import onnx_folder
+from bert_keras.export.deployment_bundle import write_deployment_files
+from bert_keras.export.onnx import to_onnx
 from bert_keras.export.onnx.onnx_artifact import get_served_task
-from bert_keras.export.onnx.onnx_folder import FLOAT32, write_onnx_folder
-from bert_keras.export.runtimes.run_onnx import load
+from bert_keras.export.onnx.to_onnx import FLOAT32, write_onnx_folder
+from bert_keras.export.parity.artifact_program import load_onnx
 from tests.made_once import made_once
 
 NAME = "My_Model.v2"
@@ -29,13 +29,13 @@ def deployed(references, onnx_file, tmp_path_factory):
             shutil.copy(onnx_file(kind), path)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(onnx_folder, "write_onnx", copy)
+            patch.setattr(to_onnx, "write_onnx", copy)
             write_onnx_folder(reference.model, reference.tokenizer, out / "onnx", task=task)
         file = out / "onnx" / FLOAT32
         write_deployment_files(
             out / "deploy",
             NAME,
-            signature=load(str(file))[1][""],
+            signature=load_onnx(str(file))[1][""],
             num_bytes=file.stat().st_size,
             task=get_served_task(reference),
         )

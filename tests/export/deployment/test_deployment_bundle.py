@@ -10,7 +10,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.errors import InputError
-from bert_keras.export.deployment.deployment_bundle import make_dns_name, write_deployment_files
+from bert_keras.export.deployment_bundle import make_dns_name, write_deployment_files
 from tests.commands import run_cli
 from tests.export.conftest import KINDS
 from tests.export.deployment.conftest import NAME

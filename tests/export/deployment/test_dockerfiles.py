@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 
 import bert_keras as bk
 from bert_keras.cli.commands import serve
-from bert_keras.export.deployment.server_packages import SERVER_PACKAGES, TRITON_PACKAGES
+from bert_keras.export.deployment_bundle import SERVER_PACKAGES, TRITON_PACKAGES
 from bert_keras.serving.http.operation import OPERATION
 from tests.export.deployment.conftest import NAME
 from tests.serving.running_server import RunningServer

@@ -19,9 +19,9 @@ import pytest
 
 import bert_keras as bk
 from benchmarks.serving_peers import run_triton
-from bert_keras.export.deployment.deployment_bundle import write_deployment_files
+from bert_keras.export.deployment_bundle import write_deployment_files
 from bert_keras.export.onnx.onnx_artifact import get_served_task
-from bert_keras.export.runtimes.run_onnx import load
+from bert_keras.export.parity.artifact_program import load_onnx
 from tests.export.deployment.test_triton_files import TEXTS, WITH_TASK
 from tests.serving.running_server import RunningServer
 from tests.test_project import REPOSITORY
@@ -49,7 +49,7 @@ def repository(deployed, references, site_packages, tmp_path_factory) -> pathlib
     paths = [str(folder / "package"), str(site_packages)]
     for kind in WITH_TASK:
         onnx = deployed(kind) / "onnx"
-        facts = {"signature": load(str(onnx / "onnx/model.onnx"))[1][""], "num_bytes": 1}
+        facts = {"signature": load_onnx(str(onnx / "onnx/model.onnx"))[1][""], "num_bytes": 1}
         write_deployment_files(folder / kind, kind, task=get_served_task(references(kind)), **facts)
         model = shutil.copytree(folder / kind / "triton" / kind, folder / "models" / kind)
         shutil.copytree(onnx, model / "onnx")  # as in the Dockerfile

@@ -9,9 +9,8 @@ from onnx import helper, numpy_helper
 
 import bert_keras as bk
 from bert_keras.errors import InputError, ParityError
-from bert_keras.export.onnx import onnx_folder
-from bert_keras.export.onnx.onnx_artifact import write_smoothed_onnx
-from bert_keras.export.onnx.onnx_check import start_onnx_check
+from bert_keras.export.onnx import to_onnx
+from bert_keras.export.onnx.onnx_artifact import start_onnx_check, write_smoothed_onnx
 from bert_keras.export.onnx.to_onnx import write_onnx
 from bert_keras.export.parity.probe_inputs import THOROUGH_PROBES
 from bert_keras.export.targets import check_export_target
@@ -132,7 +131,7 @@ def test_wrong_export_is_not_published(references, onnx_file, tmp_path, monkeypa
         path.parent.mkdir()
         onnx.save(file, path)
 
-    monkeypatch.setattr(onnx_folder, "write_onnx", write_wrong)
+    monkeypatch.setattr(to_onnx, "write_onnx", write_wrong)
     bk.save(reference.model, reference.tokenizer, tmp_path / "pairs", task=reference.task.settings())
     with pytest.raises(ParityError, match=r"onnx/onnx/model.onnx differs from .*pairs, and nothing was published"):
         bk.export_model(tmp_path / "pairs", tmp_path / "out", formats=["onnx"])

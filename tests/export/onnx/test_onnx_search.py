@@ -9,9 +9,9 @@ import pytest
 import bert_keras as bk
 from bert_keras.errors import InputError
 from bert_keras.export.export_job import ExportJob
-from bert_keras.export.onnx import onnx_folder, onnx_search
-from bert_keras.export.onnx.onnx_folder import FLOAT32, INT8, write_onnx_folder
-from bert_keras.export.onnx.onnx_search import search_onnx
+from bert_keras.export.onnx import onnx_artifact, to_onnx
+from bert_keras.export.onnx.onnx_artifact import search_onnx
+from bert_keras.export.onnx.to_onnx import FLOAT32, INT8, write_onnx_folder
 from bert_keras.export.settings import ExportSettings
 from bert_keras.tasks.text_classification import TextExample
 
@@ -35,7 +35,7 @@ def copied(onnx_file, monkeypatch):
         path.parent.mkdir(exist_ok=True)
         shutil.copy(onnx_file("classifier"), path)
 
-    monkeypatch.setattr(onnx_folder, "write_onnx", copy)
+    monkeypatch.setattr(to_onnx, "write_onnx", copy)
 
 
 @pytest.fixture
@@ -54,12 +54,12 @@ def make_job(reference, examples, **settings):
 
 def set_candidates(monkeypatch, **changes):
     """Replace the measured drop and time of candidates."""
-    try_files = onnx_search._try_files
+    try_files = onnx_artifact._try_files
 
     def try_and_change(*arguments):
         return [dataclasses.replace(one, **changes[one.quantization]) for one in try_files(*arguments)]
 
-    monkeypatch.setattr(onnx_search, "_try_files", try_and_change)
+    monkeypatch.setattr(onnx_artifact, "_try_files", try_and_change)
 
 
 def find_int8_operators(folder):

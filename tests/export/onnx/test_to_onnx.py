@@ -18,11 +18,10 @@ import bert_keras as bk
 from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.errors import MissingExtraError, ParityError
 from bert_keras.export.ids_graph import HUGGINGFACE_NAMES
-from bert_keras.export.onnx import onnx_folder, onnx_int8, to_onnx
+from bert_keras.export.onnx import onnx_calibrated, to_onnx
 from bert_keras.export.onnx.onnx_calibrated import write_calibrated_onnx
-from bert_keras.export.onnx.onnx_folder import write_onnx_folder
 from bert_keras.export.onnx.onnx_patterns import ANY, Graph
-from bert_keras.export.onnx.to_onnx import write_onnx
+from bert_keras.export.onnx.to_onnx import write_onnx, write_onnx_folder
 from bert_keras.features import to_huggingface_names
 from tests.conftest import MODELS
 from tests.marks import slow_except
@@ -241,8 +240,8 @@ def test_quantized_files_equal_those_of_onnxruntimes_quantizer(kind, exported, m
     path = exported(kind)[1]
     write_calibrated_onnx(path, tmp_path / "ours.onnx", {})
     graph = Graph(onnx.load(path))
-    graph.replace_all(("Gather", "table", "ids", {"axis": 0}), onnx_int8.gather_quantized)
-    graph.replace_all(("MatMul", "x", ("Transpose", "table")), onnx_int8.multiply_by_quantized_table)
+    graph.replace_all(("Gather", "table", "ids", {"axis": 0}), onnx_calibrated.gather_quantized)
+    graph.replace_all(("MatMul", "x", ("Transpose", "table")), onnx_calibrated.multiply_by_quantized_table)
     model = graph.build_model()
     onnx.helper.set_model_props(model, {"onnx.quant.pre_process": "onnxruntime.quant"})  # silences advice
     settings = {"per_channel": True, "reduce_range": True, "weight_type": quantization.QuantType.QInt8}
@@ -278,7 +277,7 @@ def test_quantized_file_is_a_quarter_of_the_size(tmp_path):
 
 
 def test_folder_contains_the_files_of_hugging_face_tools(exported, tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx_folder, "write_onnx", lambda model, path: copy_file(exported("masked_lm")[1], path))
+    monkeypatch.setattr(to_onnx, "write_onnx", lambda model, path: copy_file(exported("masked_lm")[1], path))
     words = "the cat sat on a mat .".split()
     tokenizer = bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words], max_sequence_length=11)
     config = bk.BertConfig.from_preset("tiny", vocabulary_size=12, max_sequence_length=17)

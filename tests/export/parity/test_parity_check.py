@@ -10,11 +10,10 @@ import tensorflow as tf
 import bert_keras as bk
 from bert_keras.errors import InputError, ParityError
 from bert_keras.export import artifacts, ids_graph, targets
-from bert_keras.export.parity import parity_check, probe_inputs
+from bert_keras.export.parity import artifact_program, parity_check, probe_inputs
 from bert_keras.export.parity.comparison import Comparison, describe_differences
+from bert_keras.export.parity.fresh_process import query_artifact
 from bert_keras.export.parity.reference import Reference
-from bert_keras.export.runtimes import exchange, fresh_process
-from bert_keras.export.runtimes.fresh_process import query_artifact
 from bert_keras.export.saved_model import saved_model_artifact, to_saved_model
 from bert_keras.export.saved_model.op_audit import read_meta_graph
 from bert_keras.export.saved_model.saved_model_artifact import get_next_version
@@ -404,8 +403,7 @@ def test_only_new_empty_folders_are_removed(tmp_path):
 def test_signal_that_ended_a_runtime_is_reported(tmp_path, monkeypatch):
     program = "import os, sys; print('all is well', file=sys.stderr, flush=True); os.kill(os.getpid(), 9)"
     (tmp_path / "killed.py").write_text(program)
-    monkeypatch.setattr(exchange, "__file__", str(tmp_path / "exchange.py"))
-    monkeypatch.setitem(fresh_process._RUNTIMES, "saved_model", ("killed.py", "tensorflow", None))
+    monkeypatch.setattr(artifact_program, "__file__", str(tmp_path / "killed.py"))
     with pytest.raises(ParityError, match=r"signal 9 ended it \(the system sends 9 if memory runs out\)"):
         query_artifact("saved_model", tmp_path, [])
 
@@ -453,8 +451,8 @@ def test_arrays_survive_a_round_trip(tmp_path):
     strings[:] = [[b"a\x00", b""], [b"\xff\xfe", "é".encode()]]
     empty = np.empty((0, 3), object)
     arrays = {(0, "text"): strings, (1, "none"): empty, (1, "ids"): np.arange(6, dtype="int32").reshape(2, 3)}
-    exchange.write_arrays(tmp_path / "arrays.npz", arrays)
-    loaded = exchange.read_arrays(tmp_path / "arrays.npz")
+    artifact_program.write_arrays(tmp_path / "arrays.npz", arrays)
+    loaded = artifact_program.read_arrays(tmp_path / "arrays.npz")
     assert list(loaded) == list(arrays)
     for key, values in arrays.items():
         assert (loaded[key].dtype, loaded[key].shape) == (values.dtype, values.shape)
@@ -462,14 +460,14 @@ def test_arrays_survive_a_round_trip(tmp_path):
 
 
 def test_sampled_positions_of_vocabulary_logits_are_compared():
-    assert exchange.choose_compared_positions((2, 100, 30_522)) == slice(None, None, 12)
-    assert exchange.choose_compared_positions((2, 5, 30_522)) == slice(None, None, 1)
-    assert exchange.choose_compared_positions((2, 100, 768)) == slice(None, None, 1)
+    assert artifact_program.choose_compared_positions((2, 100, 30_522)) == slice(None, None, 12)
+    assert artifact_program.choose_compared_positions((2, 5, 30_522)) == slice(None, None, 1)
+    assert artifact_program.choose_compared_positions((2, 100, 768)) == slice(None, None, 1)
 
 
 @pytest.mark.slow
 def test_parity_check_compares_the_same_positions_on_both_sides(references, monkeypatch, in_this_process):
-    monkeypatch.setattr(exchange, "MAX_WIDTH", 10)
+    monkeypatch.setattr(artifact_program, "MAX_WIDTH", 10)
     monkeypatch.setattr(parity_check, "build_text_function", lambda *_: None)  # only id sequences
     reference = references("masked_lm")
     signatures = {"ids": ids_graph.build_ids_function(reference.model)}

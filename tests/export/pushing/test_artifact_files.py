@@ -7,7 +7,7 @@ import pytest
 
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
-from bert_keras.export.pushing.artifact_files import find_artifact_files
+from bert_keras.export.pushing.pushed_files import find_artifact_files
 from bert_keras.files import compute_digest, read_json, write_json
 
 ARTIFACTS = ("onnx/onnx/model.onnx", "onnx/onnx/model_quantized.onnx", "tflite/model_float32.tflite")

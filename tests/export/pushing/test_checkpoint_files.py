@@ -3,7 +3,7 @@
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.export.pushing.checkpoint_files import find_checkpoint_files
+from bert_keras.export.pushing.pushed_files import find_checkpoint_files
 from bert_keras.files import write_checksums, write_json
 from tests.checkpoints.tiny_folders import write_embedder
 

@@ -19,7 +19,11 @@ from tensorflow.core.framework import tensor_pb2
 
 from bert_keras.errors import InputError, ParityError
 from bert_keras.export.saved_model.proto_messages import build_message_class
-from bert_keras.export.saved_model.serving_bundle import build_example_requests, build_rest_request, write_serving_files
+from bert_keras.export.saved_model.saved_model_artifact import (
+    build_example_requests,
+    build_rest_request,
+    write_serving_files,
+)
 from bert_keras.export.saved_model.warmup import MAX_REQUESTS, WARMUP_FILE, read_warmup, replay_warmup, write_warmup
 from bert_keras.tasks.engines.engine import FAST_SAVED_MODEL
 

@@ -9,9 +9,14 @@ import pytest
 import scipy.special
 import tensorflow as tf
 
-from bert_keras.export.saved_model.graph_rewriting import rewrite_saved_model
 from bert_keras.export.saved_model.op_audit import read_meta_graph
-from bert_keras.export.saved_model.short_texts import FEW_ROWS, count_real_tokens, count_tokens, separate_few_rows
+from bert_keras.export.saved_model.short_texts import (
+    FEW_ROWS,
+    count_real_tokens,
+    count_tokens,
+    rewrite_saved_model,
+    separate_few_rows,
+)
 
 COUNT = """
 import sys, numpy as np, tensorflow as tf, tensorflow_text

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bert_keras.export.tflite import four_bits
+from bert_keras.export.tflite import tflite_file
 from bert_keras.export.tflite.tflite_file import list_constant_types, parse_tflite
 from bert_keras.export.tflite.to_tflite import trace_tflite_source, write_tflite, write_tflite_from_source
 
@@ -53,7 +53,7 @@ def test_rows_of_odd_length_keep_eight_bits(make_model, tmp_path):
     shapes = {
         tuple(tensor.ShapeAsNumpy().tolist())
         for tensor in map(content.Subgraphs(0).Tensors, range(content.Subgraphs(0).TensorsLength()))
-        if tensor.Type() == four_bits.schema.TensorType.INT4
+        if tensor.Type() == tflite_file.schema.TensorType.INT4
     }
     assert all(shape[-1] % 2 == 0 for shape in shapes)
 
@@ -61,7 +61,7 @@ def test_rows_of_odd_length_keep_eight_bits(make_model, tmp_path):
 def test_clipping_never_makes_the_error_larger():
     matrix = np.random.default_rng(0).standard_t(4, (50, 384)).astype(np.float32)  # with large values
     matrix[0] = 0
-    values, scales = four_bits._round_rows(matrix)
+    values, scales = tflite_file._round_rows(matrix)
     plain_scales = np.maximum(np.abs(matrix).max(axis=1, keepdims=True) / 7, 1e-9)
     plain = np.round(matrix / plain_scales) * plain_scales
     errors, plain_errors = (np.square(one - matrix).sum(axis=1) for one in (values * scales[:, np.newaxis], plain))

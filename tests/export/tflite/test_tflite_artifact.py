@@ -13,12 +13,11 @@ from bert_keras.export.artifacts import check_can_be_scored
 from bert_keras.export.parity import parity_check
 from bert_keras.export.parity.probe_inputs import THOROUGH_PROBES
 from bert_keras.export.parity.reference import Reference
-from bert_keras.export.quantization_search import convert_to_points, score_file, search_quantization
+from bert_keras.export.quantization_search import TfliteRunner, convert_to_points, score_file, search_quantization
 from bert_keras.export.settings import QUANTIZATIONS, ExportSettings
 from bert_keras.export.targets import check_export_target
 from bert_keras.export.tflite import tflite_artifact
 from bert_keras.export.tflite.tflite_file import IDENTIFIER, parse_tflite, schema
-from bert_keras.export.tflite.tflite_runner import TfliteRunner
 from bert_keras.export.tflite.to_tflite import SIGNATURE, write_tflite
 from bert_keras.export.verify import verify
 from bert_keras.tasks.predictor import Predictor

@@ -14,6 +14,7 @@ from bert_keras.errors import ParityError
 from bert_keras.export.ids_graph import build_ids_function
 from bert_keras.export.settings import QUANTIZATIONS
 from bert_keras.export.tflite import to_tflite
+from bert_keras.export.tflite.output_conversion import OutputConversion, get_output_conversion
 from bert_keras.export.tflite.tflite_file import parse_tflite, read_signatures
 from bert_keras.export.tflite.to_tflite import check_tflite, trace_tflite_source, write_tflite, write_tflite_from_source
 from tests.conftest import MODELS
@@ -91,7 +92,7 @@ def test_outputs_of_every_model_equal_keras(kind, make_model, make_batch, tmp_pa
 )
 def test_classifier_has_one_output(kind, name, function, make_model):
     logits = np.array([[0.5, -2.0, 3.0]], "float32")
-    outputs = to_tflite.get_output_conversion(make_model(kind, num_layers=1))({"logits": tf.constant(logits)})
+    outputs = get_output_conversion(make_model(kind, num_layers=1)).convert({"logits": tf.constant(logits)})
     assert list(outputs) == [name]
     np.testing.assert_allclose(outputs[name], function(logits), rtol=1e-6)
 
@@ -199,10 +200,10 @@ def test_operators_other_than_builtins_are_rejected(function, operator):
 
 
 def test_model_with_unsupported_operators_is_rejected(make_model, tmp_path, monkeypatch):
-    def add_incomplete_beta(outputs):
+    def add_incomplete_beta(_, outputs):
         return {"odd": incomplete_beta(outputs["last_hidden_state"])}
 
-    monkeypatch.setattr(to_tflite, "get_output_conversion", lambda model: add_incomplete_beta)
+    monkeypatch.setattr(OutputConversion, "convert", add_incomplete_beta)
     model = make_model("encoder_without_pooler", num_layers=1)
     with pytest.raises(ParityError, match=r"needs operators that TFLite does not have: Betainc$"):
         write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
