@@ -51,7 +51,6 @@ class QuestionAnswering(Task):
     null_threshold: float = 0.0
 
     name: ClassVar[str] = "answer"
-    model_class: ClassVar[str] = "BertQuestionAnswerer"
     example_class: ClassVar[type] = Question
     is_token_level: ClassVar[bool] = True
     has_default_length: ClassVar[bool] = True

@@ -14,6 +14,8 @@ import numpy as np
 
 from bert_keras.checks import check_integer, quote
 from bert_keras.errors import InputError
+from bert_keras.heads.head import Head
+from bert_keras.heads.known_heads import get_task_head
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.readers.tables.raw_examples import quote_names
 from bert_keras.tasks.signatures import Arrays, TensorSpec
@@ -82,7 +84,6 @@ class Task(abc.ABC):
     window_overlap: int | None = None
 
     name: ClassVar[str]
-    model_class: ClassVar[str]  # name of a class in bert_keras.modeling
     example_class: ClassVar[type]
     is_token_level: ClassVar[bool] = False  # whether the model has one output per token, or one per sequence
     joins_pairs: ClassVar[bool] = False  # whether single texts are joined to pairs to train on
@@ -108,6 +109,11 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def main_score(self) -> str:
         """Name of the score by which models are compared; higher is better."""
+
+    @property
+    def head(self) -> Head:
+        """The record of the head whose models answer the task."""
+        return get_task_head(self.name)
 
     @property
     def input_names(self) -> tuple[str, ...]:

@@ -42,7 +42,6 @@ class MaskFilling(Task):
     num_best: int = 5
 
     name: ClassVar[str] = "fill-mask"
-    model_class: ClassVar[str] = "BertMaskedLM"
     example_class: ClassVar[type] = str
     warm_up_word: ClassVar[str] = MASK
     is_token_level: ClassVar[bool] = True

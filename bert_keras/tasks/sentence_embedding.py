@@ -49,7 +49,6 @@ class SentenceEmbedding(Task):
     prompt: str | None = None
 
     name: ClassVar[str] = "embed"
-    model_class: ClassVar[str] = "BertEmbedder"
     example_class: ClassVar[type] = TextExample
     makes_vectors: ClassVar[bool] = True
     joins_pairs: ClassVar[bool] = True

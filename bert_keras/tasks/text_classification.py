@@ -61,7 +61,6 @@ class TextClassification(Task):
     class_weights: str = "equal"
 
     name: ClassVar[str] = "classify"
-    model_class: ClassVar[str] = "BertClassifier"
     example_class: ClassVar[type] = TextExample
 
     def __post_init__(self) -> None:

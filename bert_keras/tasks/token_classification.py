@@ -46,7 +46,6 @@ class TokenClassification(Task):
     labelled_tokens: str = "first"
 
     name: ClassVar[str] = "tag"
-    model_class: ClassVar[str] = "BertTokenClassifier"
     example_class: ClassVar[type] = TaggedSentence
     is_token_level: ClassVar[bool] = True
 

@@ -147,7 +147,7 @@ def finetune(
         reading = {"dev_share": dev_share, "seed": fine_tuning.seed, "on_error": on_error, "spell": spell}
         data = read_training_data_for_checkpoint(checkpoint, task, train, dev, file_options, **reading, **task_settings)
     if fine_tuning.lora_rank is not None:  # so that no search starts that cannot train
-        select_layers(data.task.model_class, checkpoint, fine_tuning.frozen_blocks or 0)
+        select_layers(data.task.head.model_name, checkpoint, fine_tuning.frozen_blocks or 0)
     space = None
     if search is not None:
         space = make_search_space(

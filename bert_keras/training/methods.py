@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import keras
 
-from bert_keras import modeling
 from bert_keras.checkpoints.adapters.adapted_layers import check_rank, select_layers
 from bert_keras.checkpoints.adapters.adapter_files import Adapter
 from bert_keras.checkpoints.adapters.lora_layers import LoraModel
@@ -28,7 +27,7 @@ class LabelTraining:
 
     def build_model(self, task: Task, checkpoint: Checkpoint, settings: FineTuning) -> keras.Model:
         """Build the model that is trained; called in the scope of the strategy and of the dtype policy."""
-        model = getattr(modeling, task.model_class).from_checkpoint(checkpoint, **task.head_arguments())
+        model = task.head.load("model").from_checkpoint(checkpoint, **task.head_arguments())
         if settings.frozen_blocks is not None:
             freeze(model, settings.frozen_blocks)
         return model

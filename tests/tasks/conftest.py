@@ -51,8 +51,8 @@ def build(perturb):
     """Function that builds the tiny model of a task; its weights are random, so that texts get different answers."""
 
     def build_model(task):
-        encoder = modeling.BertEncoder(bk.BertConfig(**SIZES), pooler=task.model_class not in POOLERLESS)
-        model = getattr(modeling, task.model_class)(encoder, **task.head_arguments())
+        encoder = modeling.BertEncoder(bk.BertConfig(**SIZES), pooler=task.head.model_name not in POOLERLESS)
+        model = getattr(modeling, task.head.model_name)(encoder, **task.head_arguments())
         perturb(model, seed=2)
         table = next(weight for weight in model.weights if "/token/" in weight.path)
         table.assign(4 * table)  # tokens matter more than positions

@@ -343,7 +343,7 @@ def test_invalid_inputs_are_rejected(inputs, message, saved):
 
 def test_model_class_of_every_task_exists():
     for task in TASKS.values():
-        assert hasattr(modeling, task.model_class)
+        assert hasattr(modeling, task.head.model_name)
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -218,7 +218,7 @@ def _describe_adapters(settings: FineTuning, task: Task, checkpoint: Checkpoint)
     from bert_keras.checkpoints.adapters.adapted_layers import count_trained_parameters
 
     num_trained, num_parameters = count_trained_parameters(
-        task.model_class,
+        task.head.model_name,
         checkpoint,
         settings.lora_rank,
         num_classes=task.head_arguments().get("num_classes"),

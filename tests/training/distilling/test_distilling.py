@@ -43,7 +43,7 @@ def teachers(story_tokenizer, perturb, tmp_path_factory):
             sizes = {"num_layers": 3, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 24}
             config = bk.BertConfig(vocabulary_size=story_tokenizer.vocabulary_size, max_sequence_length=24, **sizes)
             encoder = bk.BertEncoder(config, pooler=name == "classify")
-            model = getattr(bk, task.model_class)(encoder, **task.head_arguments())
+            model = getattr(bk, task.head.model_name)(encoder, **task.head_arguments())
             perturb(model)
             folders[name] = tmp_path_factory.mktemp("teacher") / name
             bk.save(model, story_tokenizer, folders[name], task=task.settings())
