@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     model, tokenizer = load(checkpoint), load_tokenizer(checkpoint)
     name = f"{arguments.model} ({type(model).__name__}, {model.count_params():,} parameters)"
-    print_settings("fill-mask", {"model": name, "texts": len(texts), "top_k": arguments.top_k})
+    print_settings(arguments.command, {"model": name, "texts": len(texts), "top_k": arguments.top_k})
     filled = fill_mask(model, tokenizer, texts, top_k=arguments.top_k)
     result = [
         {"text": text, "masks": [[dataclasses.asdict(filling) for filling in fillings] for fillings in masks]}
