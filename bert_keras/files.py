@@ -1,4 +1,4 @@
-"""Read and write JSON files, read TOML files, and check files against their SHA-256.
+"""Read and write JSON files, and check files against their SHA-256.
 
 Whatever the files contain, reading them takes bounded time and memory.
 """
@@ -9,17 +9,11 @@ import math
 import os
 import pathlib
 import re
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from bert_keras.checks import quote, resolve_inside
+from bert_keras.checks import resolve_inside
 from bert_keras.errors import InputError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _MAX_JSON_BYTES = 64 * 2**20  # the largest published tokenizer.json has 33 MB
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # the escape of a surrogate, alone or one of a pair
@@ -27,12 +21,6 @@ CHECKSUMS = "SHA256SUMS"
 _MAX_CHECKSUMS_BYTES = 2**20  # a checkpoint folder's has about 600 bytes
 _CHECKSUM_LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](?:\./)?(.+)")
 _HASH_BLOCK_BYTES = 1 << 20
-_MAX_TOML_BYTES = 64 * 2**10  # 50 times the largest recipe
-_MAX_KEY_PARTS = 32
-# the time of Python's parser is quadratic in the parts of a key: 12 s for a file of 64 kB with one key
-_KEY_PART = r"""(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*\.[ \t]*"""
-# it matches only where TOML allows keys: a search at every position took 14.8 s for 32,700 times \"
-_LONG_KEY = re.compile(rf"(?m)(?:^|[\[{{,])[ \t]*(?:{_KEY_PART}){{{_MAX_KEY_PARTS}}}")
 
 
 def format_json(value: object, *, indent: int | None = None) -> str:
@@ -120,44 +108,6 @@ def _without_nan(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_without_nan(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def read_toml(path: pathlib.Path) -> dict:
-    """Read a TOML file of at most 64 KiB.
-
-    Raises:
-        InputError: the file cannot be read, is too large, or is not TOML in UTF-8.
-    """
-    try:
-        with open(path, "rb") as file:
-            content = file.read(_MAX_TOML_BYTES + 1)
-        if len(content) > _MAX_TOML_BYTES:
-            raise InputError(
-                f"{path} has more than {_MAX_TOML_BYTES:,} bytes; expected a file of settings: choose another file"
-            )
-        text = content.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read ({error}); expected a TOML file: check the path") from None
-    try:
-        return parse_toml(text)
-    except ValueError as error:
-        raise InputError(f"{path} is not TOML ({error}); expected one setting per line: correct it") from None
-
-
-def parse_toml(text: str) -> dict:
-    """Parse TOML.
-
-    Raises:
-        ValueError: the text is not TOML, or has extremely long keys or numbers.
-    """
-    if _LONG_KEY.search(text):
-        raise ValueError(f"a key has more than {_MAX_KEY_PARTS} parts")
-    try:
-        return tomllib.loads(text.replace("\r\n", "\n"))
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    except ValueError as error:  # a number of more than 4,300 digits raises a plain ValueError
-        raise ValueError(quote(str(error))[1:-1]) from None
 
 
 def write_checksums(folder: pathlib.Path, names: Iterable[str]) -> None:

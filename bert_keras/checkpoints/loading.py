@@ -14,7 +14,7 @@ import keras
 from bert_keras.checkpoints.adapters.merged_checkpoint import merge_adapter
 from bert_keras.checkpoints.building import build_head, build_model
 from bert_keras.checkpoints.checkpoint import Checkpoint, check_finite_model
-from bert_keras.checkpoints.keras_files.keras_weights import check_fits, check_h5, get_first_sentence
+from bert_keras.checkpoints.keras_files.keras_weights import check_fits, check_h5, get_first_sentence, is_plugin
 from bert_keras.checkpoints.reading import read_checkpoint, read_tokenizer_settings
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
@@ -64,7 +64,7 @@ def check_content(path: pathlib.Path) -> None:
         raise InputError(
             f"{path} is not a complete .keras file ({error!s:.200}): copy it again from its source"
         ) from None
-    if not str(config.get("registered_name")).startswith("bert_keras>"):
+    if not is_plugin(config) and not str(config.get("registered_name")).startswith("bert_keras>"):
         raise InputError(
             f"{path} holds a {quote(config.get('class_name'))}; expected a model of bert_keras: load other Keras "
             "models with keras.saving.load_model"

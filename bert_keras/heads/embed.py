@@ -14,6 +14,7 @@ HEAD = Head(
     peft="FEATURE_EXTRACTION",
     outputs=("sentence_embedding",),
     graph="bert_keras.export.saved_model.answers.vectors:build_embedder",
+    endpoint=None,  # `/embed` is in `text_embeddings_inference.py`
     served_as="vectors",
     kept_settings=("pooling", "normalize", "include_prompt", "prompts", "default_prompt_name"),
     comparison="bert_keras.export.parity.expected_answers:expect_embeddings",

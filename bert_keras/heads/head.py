@@ -53,7 +53,7 @@ class Head:
             `export/saved_model/answers/text_function.py`; `module:attribute`, or None if a model with this head does
             not answer texts.
         endpoint: the description of its path in `serve`, a `TaskEndpoint` of `serving/protocols/tasks.py`;
-            `module:attribute`, or None if it has no path of its own.
+            `module:attribute`, or None if the task has no path of its own.
         served_as: what a model with this head gives to the clients of other servers, "vectors" or "scores" of classes,
             or None if their protocols have no name for it.
         kept_settings: the settings of the task that a new task takes from a checkpoint with the same head.
@@ -108,7 +108,7 @@ class Head:
     outputs: tuple[str, ...] = ()
     graph: str | None = None
     comparison: str | None = None
-    endpoint: str | None = None
+    endpoint: str | None = "bert_keras.serving.protocols.tasks:TEXTS"
     served_as: str | None = None
     kept_settings: tuple[str, ...] = ()
     reads_json: bool = False

@@ -18,7 +18,7 @@ def check_has_masked_lm(model: str, *, has_generator: bool) -> None:
         model: the name of its class.
         has_generator: whether it is an `ElectraPretrainer` with its generator.
     """
-    if get_head(model).pipeline_tag == "fill-mask" or has_generator:
+    if get_head(model).fills_masks or has_generator:
         return
     raise InputError(
         f"a {model} has {get_head(model).has}; expected a masked-LM head: load a folder of "

@@ -1,13 +1,10 @@
-"""A head that no shipped file knows, through every command. What a new head costs is the part above `journey`."""
+"""A head that no shipped file knows, through every command. What a new head costs is the part above `WORDS`."""
 
 import contextlib
 import dataclasses
-import io
 import json
 import os
 import pathlib
-import subprocess
-import sys
 from typing import ClassVar
 
 import keras
@@ -26,6 +23,7 @@ from bert_keras.pipelines.batches.encoding import encode
 from bert_keras.tasks.base import LabelledSequences, Row, Task
 from bert_keras.tasks.signatures import TensorSpec
 from bert_keras.tasks.text_classification import TextExample
+from tests.contracts.running_plugin import run_command, run_in_new_process
 
 MODULE = "tests.contracts.test_toy_head"
 
@@ -176,50 +174,52 @@ ROWS = ["text\tlabel"] + [
 ] * 6
 
 
-def run_journey(folder: pathlib.Path) -> dict:
-    """Run every command on the toy head in this process, and return what they wrote."""
+def run_training(folder: pathlib.Path) -> dict:
+    """Train, score, predict, inspect and plan; return what the commands printed and wrote."""
     import bert_keras as bk
-    from bert_keras.cli.main import main
-
-    def command(*arguments: str, json_output: bool = True) -> dict | str:
-        with contextlib.redirect_stdout(io.StringIO()) as output:
-            status = main([*map(str, arguments), *(["--json"] if json_output else [])])
-        assert status == 0, arguments
-        return json.loads(output.getvalue()) if json_output else output.getvalue()
 
     data, start, rated = folder / "stars.tsv", folder / "start", folder / "rated"
     data.write_text("\n".join(ROWS) + "\n")
-    config = bk.BertConfig.from_preset("tiny", vocabulary_size=len(WORDS), max_sequence_length=20)
-    tokenizer = bk.BertTokenizer(vocabulary=WORDS, lowercase=True)
-    bk.save(bk.BertEncoder(config, pooler=False), tokenizer, start)
-    results = {}
-    train = ["--task", "rate", "--train", data, "--dev", data, "--max-sequence-length", "12", "--batch-size", "8"]
-    results["finetune"] = command("finetune", start, rated, *train, "--epochs", "3", "--learning-rate", "1e-3")
-    results["resumed"] = resume(folder, start, train)
-    results["evaluate"] = command("evaluate", rated, data)
-    predictor = bk.Predictor.from_checkpoint(rated)
-    results["predictions"] = [answer["stars"] for answer in predictor(["good film", "bad play"])]
     (folder / "texts.txt").write_text("good film\n")
-    results["predict"] = json.loads(command("predict", rated, folder / "texts.txt", json_output=False))
-    command("inspect", rated, "good film", "--out", folder / "page")
-    results["page"] = (folder / "page/index.html").read_text(encoding="utf-8")
-    results["plan"] = command("plan", rated)
-    command("plan", "tiny", "--head", "stars")
-    art, formats = folder / "art", ["saved_model", "tflite", "onnx"]
-    results["export"] = command("export", rated, art, "--to", *formats)
-    results["verify"] = command("verify", art / "onnx", rated)
-    results["artifacts"] = {
-        engine: bk.Predictor.from_artifact(art, engine)(["good film"])[0]["stars"]
-        for engine in ("onnxruntime", "tensorflow")
+    config = bk.BertConfig.from_preset("tiny", vocabulary_size=len(WORDS), max_sequence_length=20)
+    bk.save(bk.BertEncoder(config, pooler=False), bk.BertTokenizer(vocabulary=WORDS, lowercase=True), start)
+    options = ["--train", data, "--dev", data, "--max-sequence-length", 12, "--batch-size", 8, "--epochs", 3]
+    finetuned = run_command("finetune", start, rated, "--task", "rate", *options, "--learning-rate", 1e-3)
+    bk.load(rated).save(folder / "rated.keras")
+    reloaded = bk.Predictor(bk.load(folder / "rated.keras"), bk.load_tokenizer(rated))
+    run_command("inspect", rated, "good film", "--out", folder / "page")
+    return {
+        "finetune": finetuned,
+        "resume": resume(start, folder / "resumed", data),
+        "evaluate": run_command("evaluate", rated, data),
+        "predict": json.loads(run_command("predict", rated, folder / "texts.txt", has_json=False)),
+        "keras": reloaded(["good film"])[0],
+        "page": (folder / "page/index.html").read_text(encoding="utf-8"),
+        "plan": run_command("plan", rated),
+        "planned_head": run_command("plan", "tiny", "--head", "stars"),
+        "card": (rated / "README.md").read_text(encoding="utf-8"),
+        "config": json.loads((rated / "config.json").read_text(encoding="utf-8")),
     }
-    results["served"] = serve(art / "onnx")
-    results["card"] = (rated / "README.md").read_text(encoding="utf-8")
-    results["keras"] = reload(bk, rated, folder / "rated.keras")
-    return results
 
 
-def resume(folder, start, train) -> dict:
-    """Stop a training after its second step, and finish it with `--resume`."""
+def run_artifacts(folder: pathlib.Path) -> dict:
+    """Export what `run_training` wrote in every format, verify it, and serve it."""
+    import bert_keras as bk
+
+    rated, art = folder / "rated", folder / "art"
+    exported = run_command("export", rated, art, "--to", "saved_model", "tflite", "onnx", "--quantize", "float32")
+    predictors = {engine: bk.Predictor.from_artifact(art, engine) for engine in ("onnxruntime", "tensorflow")}
+    return {
+        "checkpoint": bk.Predictor.from_checkpoint(rated)(["good film"])[0]["stars"],
+        "export": exported,
+        "verify": run_command("verify", art / "onnx", rated),
+        "engines": [predictor(["good film"])[0]["stars"] for predictor in predictors.values()],
+        "served": serve(art / "onnx"),
+    }
+
+
+def resume(start: pathlib.Path, out: pathlib.Path, data: pathlib.Path) -> dict:
+    """Stop a training after its second step, finish it with `resume`, and return its scores."""
     import bert_keras as bk
 
     class Stop(keras.callbacks.Callback):
@@ -227,12 +227,12 @@ def resume(folder, start, train) -> dict:
             if batch == 1:
                 raise KeyboardInterrupt
 
-    settings = {"task": "rate", "train": train[3], "dev": train[3], "max_sequence_length": 12, "batch_size": 8}
+    settings = {"task": "rate", "train": data, "dev": data, "max_sequence_length": 12, "batch_size": 8}
     settings |= {"num_epochs": 3, "learning_rate": 1e-3, "backup_every": 1, "verbose": False}
     with contextlib.suppress(KeyboardInterrupt):
-        bk.finetune(start, folder / "resumed", callbacks=[Stop()], **settings)
-    assert not (folder / "resumed").exists()
-    return bk.finetune(start, folder / "resumed", resume=True, **settings).scores
+        bk.finetune(start, out, callbacks=[Stop()], **settings)
+    assert not out.exists()
+    return bk.finetune(start, out, resume=True, **settings).scores
 
 
 def serve(artifact) -> dict:
@@ -243,33 +243,53 @@ def serve(artifact) -> dict:
         tensors = [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["good film"]}]
         v2 = server.post("/v2/models/films/infer", {"inputs": tensors}).json()
         return {
-            "own": server.post("/predict", {"text": "good film"}).json(),
+            "own": server.post("/rate", {"text": "good film"}).json()["stars"],
             "tensorflow": server.post("/v1/models/films:predict", {"instances": ["good film"]}).json(),
             "v2": {output["name"]: output["data"] for output in v2["outputs"]},
         }
 
 
-def reload(bk, folder, path) -> float:
-    model = bk.load(folder)
-    model.save(path)
-    predictor = bk.Predictor(bk.load(path), bk.load_tokenizer(folder))
-    return predictor(["good film"])[0]["stars"]
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("toy_head")
 
 
 @pytest.fixture(scope="module")
-def journey(tmp_path_factory):
-    """The results of the journey, in a process that loads the toy head as users load a package of their own."""
-    folder = tmp_path_factory.mktemp("toy_head")
-    environment = {**os.environ, "BERT_KERAS_PLUGINS": MODULE}
-    code = f"import pathlib, json, sys; from {MODULE} import run_journey; "
-    code += "print(json.dumps(run_journey(pathlib.Path(sys.argv[1]))))"
-    command = [sys.executable, "-c", code, str(folder)]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, cwd=pathlib.Path(__file__).parents[2]
+def trained(folder):
+    return run_in_new_process(MODULE, "run_training", folder)
+
+
+def test_it_is_trained_resumed_and_scored(trained):
+    closeness = trained["finetune"]["closeness"]
+    assert trained["resume"]["closeness"] == pytest.approx(closeness, abs=1e-6)
+    assert trained["evaluate"]["closeness"] == pytest.approx(closeness, abs=1e-6)
+    assert closeness > -2
+
+
+def test_it_answers_and_is_inspected_and_planned(trained):
+    assert trained["keras"]["stars"] == pytest.approx(trained["predict"]["stars"], abs=1e-5)
+    assert "The stars of the text." in trained["page"]
+    for plan in (trained["plan"], trained["planned_head"]):
+        assert {"name": "rating", "parameters": 129, "num_layers": 1} in plan["parameters"]
+
+
+def test_its_folder_is_described(trained):
+    assert "It rates a text with up to five stars." in trained["card"]
+    assert trained["config"]["architectures"] == ["BertModel"], "the class of transformers that opens the encoder"
+    assert trained["config"]["bert_keras"]["task"]["name"] == "rate"
+
+
+@pytest.mark.slow  # nine processes
+def test_its_artifacts_answer_as_the_checkpoint(trained, folder):
+    del trained
+    results = run_in_new_process(MODULE, "run_artifacts", folder)
+    reports = results["export"]["artifacts"]
+    assert {name.partition("/")[0] for name in reports} == {"saved_model", "tflite", "onnx"}
+    assert all(report["passed"] for report in reports.values())
+    assert "stars" in reports["saved_model/1"]["outputs"]
+    assert all(report["passed"] for report in results["verify"]["artifacts"].values())
+    assert results["engines"] == pytest.approx([results["checkpoint"]] * 2, abs=1e-4)
+    served = results["served"]
+    assert [served["own"], *served["tensorflow"]["predictions"], *served["v2"]["stars"]] == pytest.approx(
+        [results["checkpoint"]] * 3, abs=1e-4
     )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def test_it_is_trained_resumed_and_scored(journey):
-    assert journey["evaluate"]["metrics"]["closeness"] > -2.5

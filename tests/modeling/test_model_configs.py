@@ -55,6 +55,7 @@ OTHER_CONFIG = {
     "attention_dropout_rate": 0.15,
     "layer_norm_epsilon": 1e-7,
     "initializer_range": 0.07,
+    "model_type": "electra",
 }
 
 

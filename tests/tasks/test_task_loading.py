@@ -102,7 +102,11 @@ def describe_behaviour(task, tokenizer) -> str:
         "answers": [task.to_json(answer, 9) for answer in answers],
         "scores": task.score(answers, examples),
         "artifact": task.input_names,
-        "model": [task.head.model_name, task.head_arguments(), losses if losses == "auto" else losses["embedding"].name],
+        "model": [
+            task.head.model_name,
+            task.head_arguments(),
+            losses if losses == "auto" else losses["embedding"].name,
+        ],
     }
     return json.dumps(description, default=lambda array: array.tolist())
 

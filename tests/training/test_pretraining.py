@@ -234,7 +234,7 @@ def test_pretraining_continues_from_a_checkpoint(trained, records, tiny_run, sto
 def test_electra_continues_with_its_generator_or_a_new_one(story_tokenizer, tiny_run, records, perturb, tmp_path):
     _, manifest = records
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "max_sequence_length": 24}
-    config = bk.BertConfig(vocabulary_size=story_tokenizer.vocabulary_size, **sizes)
+    config = bk.BertConfig(vocabulary_size=story_tokenizer.vocabulary_size, model_type="electra", **sizes)
     narrow = dataclasses.replace(config, num_heads=1, hidden_dim=8, embedding_dim=16)
     for name, generator in {"whole": narrow, "alone": None}.items():
         model = bk.ElectraPretrainer(bk.BertEncoder(config, pooler=False), generator_config=generator)

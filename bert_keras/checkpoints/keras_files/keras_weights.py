@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
+from bert_keras.architectures.known_architectures import ARCHITECTURES
 from bert_keras.checks import quote, read_field
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
+from bert_keras.heads.known_heads import HEADS
 
 _MAX_PARAMETERS_PER_BYTE = 2  # of int4, Keras's narrowest dtype
 _SEGMENTS = ("type_vocabulary_size", "num_segments")  # ours, KerasHub's
@@ -61,8 +63,16 @@ def check_objects(config: object, source: str) -> None:
             _check_metric(part, source)
 
 
+def is_plugin(part: Mapping) -> bool:
+    """Whether an object is a model or an encoder that another package registered."""
+    named = f"{part.get('module')}:{part.get('class_name')}"
+    return named in {*(head.model for head in HEADS), *(record.encoder for record in ARCHITECTURES.values())}
+
+
 def _is_allowed(part: Mapping) -> bool:
-    """Whether an object has no parameters, or `check_fits` counts them."""
+    """Whether an object has no parameters, `check_fits` counts them, or another package registered it."""
+    if is_plugin(part):
+        return True
     name, module = str(part["class_name"]), str(part.get("module"))
     package, _, registered = str(part.get("registered_name", name)).rpartition(">")
     root = module.partition(".")[0]

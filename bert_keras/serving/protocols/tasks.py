@@ -175,6 +175,12 @@ class FillMaskAnswer(pydantic.BaseModel):
     masks: list[list[Filling]]
 
 
+class AnyAnswer(pydantic.BaseModel):
+    """The answer of a task to a text, as `Predictor` returns it."""
+
+    model_config = pydantic.ConfigDict(extra="allow")
+
+
 class Answers(pydantic.BaseModel):
     """The answers to examples, in their order."""
 
@@ -225,7 +231,7 @@ def make_task_protocol() -> Protocol:
     """Return the protocol with the endpoints of all heads."""
     protocol = Protocol("tasks")
     for head in HEADS:
-        if head.endpoint is not None:
+        if head.task is not None and head.endpoint is not None:
             own: TaskEndpoint = head.load("endpoint")
             fields = {"body": own.body, "summary": own.summary, "example": own.example}
             protocol.post(f"/{head.name}", answer=own.answer | Answers, **fields)(own.make_handler(head.name))
@@ -248,6 +254,9 @@ def _simplify(answer: dict) -> dict:
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in answer.items()}
 
 
+TEXTS = TaskEndpoint(
+    ClassifyOne | ClassifyMany, AnyAnswer, "answers to texts or pairs of texts", {"text": "a fine film"}
+)
 CLASSES = TaskEndpoint(
     ClassifyOne | ClassifyMany, ClassAnswer, "class, classes or value of texts", {"text": "a fine film"}
 )

@@ -14,7 +14,6 @@ import tomli_w
 
 from bert_keras.config import PROBLEMS
 from bert_keras.errors import InputError
-from bert_keras.files import read_toml
 from bert_keras.heads.known_heads import list_finetuned_heads
 from bert_keras.tasks.examples.option_checks import TASKS_OF_OPTION
 from bert_keras.training.config.finetuning_settings import Distillation, FineTuning
@@ -29,6 +28,7 @@ from bert_keras.training.config.settings import (
     settings,
 )
 from bert_keras.training.config.sources import upgrade_settings
+from bert_keras.training.config.toml_files import read_toml
 
 if TYPE_CHECKING:
     from bert_keras.tasks.base import Task

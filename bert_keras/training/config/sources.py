@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from bert_keras.checks import quote
 from bert_keras.config import RENAMED_TASK_SETTINGS
 from bert_keras.errors import InputError
-from bert_keras.files import parse_toml, read_toml
 from bert_keras.heads.known_heads import PRETRAINED_HEADS
 from bert_keras.training.config.settings import find_faults, join_faults, list_fields
 from bert_keras.training.config.tables import RECIPES, SIZE_FIELDS, START_OPTIMIZER, PhaseSettings, RunSettings
+from bert_keras.training.config.toml_files import parse_toml, read_toml
 
 _TABLES = {field.name: field.type for field in dataclasses.fields(RunSettings) if dataclasses.is_dataclass(field.type)}
 # the settings of a recipe's model that `start_from` leaves valid

@@ -8,8 +8,8 @@ import bert_keras as bk
 from bert_keras.cli.main import main, parser
 from bert_keras.cli.options.finetuning_options import apply_config, make_settings
 from bert_keras.errors import InputError
-from bert_keras.files import parse_toml
 from bert_keras.training.config.finetuning_settings import FineTuning
+from bert_keras.training.config.toml_files import parse_toml
 
 FILE = """
 task = "classify"

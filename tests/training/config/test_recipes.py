@@ -189,6 +189,7 @@ def test_a_preset_replaces_only_the_sizes_of_the_recipe():
 
 def test_the_model_table_has_every_config_field_that_does_not_depend_on_the_data():
     fields = {field.name for field in dataclasses.fields(bk.BertConfig)} - {"vocabulary_size", "max_sequence_length"}
+    fields -= {"model_type"}  # follows from the objective
     own = {"objective", "preset", "generator_size", "dtype_policy", "start_from", "output_bias", "pretraining_dropout"}
     assert {field.name for field in dataclasses.fields(ModelSettings)} == fields | own
 
@@ -200,7 +201,7 @@ def test_each_override_of_the_config_reaches_it():
         "attention_dropout_rate": 0.3, "layer_norm_epsilon": 1e-5, "initializer_range": 0.01,
     }  # fmt: skip
     config = ModelSettings(**values).bert_config(97, 17).to_dict()
-    assert config == {**values, "vocabulary_size": 97, "max_sequence_length": 17}
+    assert config == {**values, "vocabulary_size": 97, "max_sequence_length": 17, "model_type": "bert"}
 
 
 @pytest.mark.parametrize(
