@@ -15,7 +15,6 @@ from bert_keras.modeling.layers import BertEmbeddings
 from tests.contracts.running_plugin import run_command, run_in_new_process
 
 MODULE = "tests.contracts.test_toy_architecture"
-RENAMED = {"transformer.layer": "stages", "embeddings.word_embeddings": "words", "embeddings.LayerNorm": "words_norm"}
 
 
 @keras.saving.register_keras_serializable(package="toy")
@@ -35,30 +34,14 @@ class ScaledEncoder(BertEncoder):
         super().__init__(config, pooler=pooler, embeddings=embeddings, **kwargs)
 
 
-def rename(rows):
-    """Return rows of a tensor table with other names in the layout of Hugging Face."""
-
-    def change(name: str | None) -> str | None:
-        for old, new in RENAMED.items():
-            name = name.replace(old, new)
-        return name
-
-    (_, _, *prefixes), *others = rows
-    joined = [(None, None, prefixes[0], "", None, None)]
-    return (
-        *joined,
-        *((kind, axes, ours, change(prefixes[1] + theirs), None, None) for kind, axes, ours, theirs, *_ in others),
-    )
-
-
 ARCHITECTURE = dataclasses.replace(
     distilbert.ARCHITECTURE,
     model_type="scaled",
     encoder=f"{MODULE}:ScaledEncoder",
     config_keys={**distilbert.ARCHITECTURE.config_keys, "num_layers": "stages"},
-    embeddings=rename(distilbert.EMBEDDINGS),
-    block=rename(distilbert.BLOCK),
-    tied={"vocab_projector.weight": "words.weight"},
+    embeddings=((None, None, "encoder.embeddings.", "inputs.", None, None), *distilbert.EMBEDDINGS[1:]),
+    block=((None, None, "encoder.blocks.{i}.", "stages.{i}.", None, None), *distilbert.BLOCK[1:]),
+    tied={"vocab_projector.weight": "inputs.word_embeddings.weight"},
     class_prefix="Scaled",
 )
 if os.environ.get("BERT_KERAS_PLUGINS") == MODULE:
@@ -149,9 +132,9 @@ def test_every_stage_keeps_the_encoder(journey):
 
 def test_its_folder_has_names_of_its_own(journey):
     names = journey["tensors"]
-    assert "scaled.words.weight" in names
+    assert "scaled.inputs.word_embeddings.weight" in names
     assert "scaled.stages.1.attention.q_lin.weight" in names
-    assert not any("transformer" in name or "token_type" in name for name in names)
+    assert not any("transformer" in name for name in names)
 
 
 def test_it_is_planned_and_fills_masks(journey):

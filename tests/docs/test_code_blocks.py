@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from bert_keras.cli.main import parser
-from bert_keras.files import tomllib
 from bert_keras.serving.server import make_endpoints
+from bert_keras.training.config.toml_files import tomllib
 from tests.code_blocks import (
     REPOSITORY,
     RUN,

@@ -180,8 +180,8 @@ def _check_all_read(
     if config.position_type == "sinusoidal":
         read.add(find_position_table(config).huggingface)  # stored for transformers; our model computes it
     unread = [name for name in tensors if name not in read]
-    blocks = record.block_prefix.partition(".")[0] + "."
-    if extra := [tensors[name].name for name in unread if name.startswith(("embeddings", blocks))]:
+    own = record.embeddings[0][3].rstrip("."), record.block_prefix.partition(".")[0] + "."
+    if extra := [tensors[name].name for name in unread if name.startswith(own)]:
         raise InputError(
             f"{source} has tensors that do not match its config, {format_names(extra)}: "
             "config and weights belong to different models"
