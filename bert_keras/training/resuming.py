@@ -102,6 +102,8 @@ class TrainingProgress:
     def _list_changes(self, metadata: Mapping) -> list[str]:
         before, now = flatten(upgrade_settings(metadata["settings"])), flatten(self._settings)
         before = {key: value for key, value in _NEW_SETTINGS.items() if key in now} | before
+        # the other fields of the config determine the architecture, which version 0.2 did not store
+        before = {key: value for key, value in now.items() if key.endswith("model_type")} | before
         changes = [
             f"{key} was {before.get(key)} and is {now.get(key)}"
             for key in sorted(before.keys() | now.keys())
