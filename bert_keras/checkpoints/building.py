@@ -24,7 +24,7 @@ from bert_keras.checkpoints.checkpoint import (
 from bert_keras.checkpoints.huggingface.weight_names import WeightName, list_weights
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
-from bert_keras.heads.known_heads import get_head
+from bert_keras.heads.known_heads import find_head_of_class, get_head
 from bert_keras.modeling.base import BertModel
 from bert_keras.modeling.initializers import zero_initialization
 
@@ -63,8 +63,9 @@ def _can_store(record: Architecture, model: BertModel) -> bool:
 
 
 def get_model_name(model: BertModel) -> str:
-    """Return the name of the class as which a model is stored: the encoder of every architecture is a `BertEncoder`."""
-    return "BertEncoder" if isinstance(model, modeling.BertEncoder) else type(model).__name__
+    """Return the name of the class as which a model is stored; that of ours for a class that extends it."""
+    head = find_head_of_class(type(model))
+    return type(model).__name__ if head is None else head.model_name
 
 
 def get_encoder(model: BertModel) -> modeling.BertEncoder:

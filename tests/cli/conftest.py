@@ -148,7 +148,7 @@ def untrained(tokenizer, perturb, task_files, tmp_path_factory):
         train, dev = task_files(task, folder)
         checkpoint = read_checkpoint(folder / "encoder")
         settings = read_training_data_for_checkpoint(checkpoint, task, train, dev, FileOptions()).task
-        model = getattr(bk, settings.model_class)(encoder, **settings.head_arguments())
+        model = getattr(bk, settings.head.model_name)(encoder, **settings.head_arguments())
         perturb(model)
         bk.save(model, tokenizer, folder / "out", task=settings.settings())
 
