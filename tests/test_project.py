@@ -75,7 +75,7 @@ PACKAGES = {
     ),
 }
 # what the tests of the size of the code and of its seams allow
-MOST_LINES, MOST_MODULES, MOST_NAMING_MODULES = 57_441, 397, 2
+MOST_LINES, MOST_MODULES, MOST_NAMING_MODULES = 57_487, 397, 2
 EXCEPTIONS = {
     # `from_checkpoint` is a method of every model, so the import is inside it; checkpoints are built on modeling
     ("bert_keras.modeling.base", "bert_keras.checkpoints.loading"),
@@ -193,16 +193,17 @@ def find_concrete_names(path: pathlib.Path) -> set[str]:
 
 
 def find_strings(node: ast.AST) -> set[str]:
-    """Return the strings in a part of a module."""
-    parts = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
-    return {part for part in parts if isinstance(part, str)}
+    """Return the strings in an expression, except the keys in square brackets."""
+    if isinstance(node, ast.Constant):
+        return {node.value} if isinstance(node.value, str) else set()
+    parts = [node.value] if isinstance(node, ast.Subscript) else ast.iter_child_nodes(node)
+    return set().union(*map(find_strings, parts))
 
 
 def list_own_modules() -> set[str]:
-    """Return the modules of the records, and those that the records name: the only ones that know a head."""
-    fields = [value for head in HEADS for value in vars(head).values()]
-    fields += [record.encoder for record in ARCHITECTURES.values()]
-    return {value.partition(":")[0] for value in fields if isinstance(value, str) and ":" in value}
+    """Return the modules of models, tasks, readers and graphs: the only ones beside the records that know a head."""
+    parts = ("model", "task", "training_reader", "graph")
+    return {named.partition(":")[0] for head in HEADS for part in parts if (named := getattr(head, part))}
 
 
 def test_few_modules_name_a_concrete_head_or_architecture():

@@ -47,7 +47,11 @@ ARCHITECTURE = Architecture(
         "initializer_range": "initializer_range",
     },
     config_defaults={"dropout": 0.1, "attention_dropout": 0.1, "initializer_range": 0.02, "seq_classif_dropout": 0.2},
-    fixed_fields={"layer_norm_epsilon": 1e-12, "type_vocabulary_size": 2},  # a second text is only behind [SEP]
+    # the texts of a pair are separated by [SEP] alone, so the number of segments does not matter
+    fixed_fields={
+        "layer_norm_epsilon": 1e-12,
+        "type_vocabulary_size": 2,
+    },
     act_key="activation",
     dropout_keys={"BertClassifier": "seq_classif_dropout"},
     class_prefix="DistilBert",

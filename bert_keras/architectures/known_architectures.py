@@ -3,6 +3,7 @@
 from bert_keras.architectures import bert, distilbert, electra
 from bert_keras.architectures.architecture import Architecture
 from bert_keras.checks import quote
+from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.plugins import load_plugins
 
@@ -29,6 +30,28 @@ def get_architecture(model_type: str) -> Architecture:
     if model_type not in ARCHITECTURES:
         raise InputError(f"model_type is {quote(model_type)}; expected {' or '.join(map(repr, ARCHITECTURES))}")
     return ARCHITECTURES[model_type]
+
+
+def check_config(config: BertConfig, *, pooler: bool) -> None:
+    """Raise `InputError` if the architecture of a config has no encoder with these settings, so that none is lost.
+
+    Args:
+        config: the config of an encoder.
+        pooler: whether the encoder has a pooler.
+    """
+    record = get_architecture(config.model_type)
+    expected = dict(record.fixed_fields)
+    if not record.projection:
+        expected["embedding_dim"] = config.hidden_dim
+    given = {"pooler": pooler, **config.to_dict()}
+    if not record.pooler:
+        expected["pooler"] = False
+    wrong = [f"{name} is {given[name]}, expected {value}" for name, value in expected.items() if given[name] != value]
+    if wrong:
+        raise InputError(
+            f"an encoder with the model_type {config.model_type!r} cannot be built: {'; '.join(wrong)}: change them, "
+            "or the model_type"
+        )
 
 
 for _record in (bert.ARCHITECTURE, electra.ARCHITECTURE, distilbert.ARCHITECTURE):

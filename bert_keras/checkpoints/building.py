@@ -21,7 +21,7 @@ from bert_keras.checkpoints.checkpoint import (
     check_num_classes,
     check_weights,
 )
-from bert_keras.checkpoints.huggingface.weight_names import WeightName, list_weights
+from bert_keras.checkpoints.huggingface.weight_names import WeightName, get_head_rows, list_weights
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.heads.known_heads import find_head_of_class, get_head
@@ -123,12 +123,13 @@ def build_head(model_class: type[BertModel], checkpoint: Checkpoint, head: dict[
         raise InputError(f"BertEncoder has no argument {unknown}; expected dtype or nothing: leave it out")
     check_encoder(checkpoint)
     checkpoint.check_once()
+    record = get_architecture(checkpoint.config.model_type)
+    get_head_rows(record, model_class.__name__)  # raises if there is no such head
     settings = {**_get_valid_settings(model_class, checkpoint, head), **head}
     pooler = checkpoint.wants_pooler_for(model_class.__name__)
     dtype = {"dtype": head["dtype"]} if "dtype" in head else {}
     with zero_initialization():
-        encoder_class = get_architecture(checkpoint.config.model_type).load_encoder()
-        encoder = encoder_class(checkpoint.config, pooler=pooler, name="encoder", **dtype)
+        encoder = record.load_encoder()(checkpoint.config, pooler=pooler, name="encoder", **dtype)
     model = _add_head(model_class, encoder, checkpoint, settings)
     fresh = _list_fresh_weights(model, checkpoint, head)
     if pooler and not checkpoint.has_pooler:

@@ -47,7 +47,11 @@ def main(argv: "list[str] | None" = None) -> int:
             return run_command(COMMANDS, argv)
     except (KeyboardInterrupt, Exception) as error:
         from bert_keras.cli.interrupts import INTERRUPTED, format_interrupt, is_json_wanted, was_interrupted
+        from bert_keras.errors import InputError
 
+        if isinstance(error, InputError):  # a plug-in, which is loaded before any command runs
+            print(f"bert-keras: {error}", file=sys.stderr)
+            return 2
         if not was_interrupted(error):
             raise
         reason = "interrupted before the command started"

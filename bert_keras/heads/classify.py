@@ -39,7 +39,6 @@ HEAD = Head(
     google="output_weights",
     keras_hub="BertTextClassifier",
     keras_hub_lacks={"problem": str, "labels": list[str], "dropout_rate": float},
-    widget=({"text": "The weather was a pleasant surprise."},),
     snippets="bert_keras.checkpoints.huggingface.card_snippets:show_classification",
     plan_name="classification",
     has="a classification head",

@@ -19,7 +19,6 @@ HEAD = Head(
     javascript="fill-mask",
     ignores_pooler=True,
     google="cls/predictions/output_bias",
-    widget=({"text": "Paris is the [MASK] of France."},),
     snippets="bert_keras.checkpoints.huggingface.card_snippets:show_masks",
     objective=Objective(name="mlm", parts=(MASKED_LM,)),
     plan_name="masked_lm",

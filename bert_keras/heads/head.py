@@ -67,7 +67,7 @@ class Head:
         google: the variable by which Google's TF1 checkpoints show the head, or None if they do not have it.
         keras_hub: the class of KerasHub with the head, or None if it has none that computes the same.
         keras_hub_lacks: the arguments of the model that this class does not have, and their types.
-        widget: the inputs with which the Hub's page tries the model.
+        widget: the inputs with which the Hub's page tries the model, if they are others than `example`.
         snippets: the function that writes the code of a model card; `module:attribute`.
         labels: the labels of a training step as (name, axes, dtype); the axes after the batch are S = tokens and
             M = masked positions. Without a name, the labels are a single tensor. Empty if the model has no own loss.
@@ -79,7 +79,7 @@ class Head:
         readme: the function that describes the answers for app teams, from the settings of the task to a `TaskTexts` of
             `export/client_bundle/task_texts.py`; `module:attribute`.
         options: the options of `finetune` and of the commands that read labelled examples which only some tasks have.
-        example: a text, or a pair of texts, that a model card answers.
+        example: a text, or a pair of texts, for cards and requests.
         inputs: the names of these texts in an exported artifact.
         javascript: the pipeline of transformers.js that returns the answers, or None if there is none.
         takes_pairs: whether the task has the setting `has_pairs`, single texts or pairs.

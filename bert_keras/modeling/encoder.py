@@ -3,10 +3,9 @@
 import keras
 from keras import ops
 
-from bert_keras.architectures.known_architectures import get_architecture
+from bert_keras.architectures.known_architectures import check_config
 from bert_keras.config import BertConfig
 from bert_keras.distribution import get_current_step, within_step
-from bert_keras.errors import InputError
 from bert_keras.features import Features, Tensor
 from bert_keras.modeling.base import INPUT_SHAPES, BertModel
 from bert_keras.modeling.layers import BertEmbeddings, TransformerBlock, make_dense
@@ -56,7 +55,8 @@ class BertEncoder(BertModel):
         asked for. With `query_positions`: `sequence_output` `(B, R, D)` only.
 
     Raises:
-        InputError: a feature is missing or unknown, or the batch is longer than `max_sequence_length`.
+        InputError: the architecture has no such encoder; or a feature is missing or unknown, or the batch is longer
+            than `max_sequence_length`.
 
     Example:
         >>> encoder = bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=100))
@@ -69,8 +69,7 @@ class BertEncoder(BertModel):
     def __init__(
         self, config: BertConfig, *, pooler: bool = True, embeddings: keras.layers.Layer | None = None, **kwargs
     ):
-        if pooler and not get_architecture(config.model_type).pooler:
-            raise InputError(f"a {config.model_type} encoder has no pooler: build {type(self).__name__}(pooler=False)")
+        check_config(config, pooler=pooler)
         super().__init__(**kwargs)
         self.config = config
         self.gradient_checkpointing = False

@@ -73,9 +73,7 @@ def test_adapters_are_trained_and_merged(theirs, tmp_path):
         np.testing.assert_allclose(merged[name].numpy(), value.numpy(), rtol=0, atol=2e-6, err_msg=name)
 
 
-def test_a_pooler_and_other_libraries_are_refused(theirs, tmp_path, capsys):
-    with pytest.raises(bk.InputError, match=r"distilbert encoder has no pooler: build BertEncoder\(pooler=False\)"):
-        bk.BertEncoder(bk.BertConfig.from_preset("tiny", model_type="distilbert"))
+def test_keras_hub_is_refused(theirs, tmp_path, capsys):
     values = json.loads((theirs / "config.json").read_text())
     other = tmp_path / "tanh"
     model = bk.load(theirs)
@@ -88,8 +86,50 @@ def test_a_pooler_and_other_libraries_are_refused(theirs, tmp_path, capsys):
 
 def test_a_masked_lm_fills_in_and_is_planned(theirs, capsys):
     assert main(["fill-mask", str(theirs), "a good [MASK]"]) == 0
+    assert capsys.readouterr().out.count("a good") == 6  # the text and five fillings
     assert main(["plan", str(theirs), "--json"]) == 0
-    assert '"embeddings"' in capsys.readouterr().out
+    assert json.loads(capsys.readouterr().out)["num_parameters"] == bk.load(theirs).count_params()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"pooler": True}, "pooler is True, expected False"),
+        ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon is 1e-05, expected 1e-12"),
+        ({"type_vocabulary_size": 1}, "type_vocabulary_size is 1, expected 2"),
+        ({"embedding_dim": 4}, "embedding_dim is 4, expected 128"),
+    ],
+)
+def test_settings_that_its_folder_cannot_hold_are_refused(settings, message):
+    settings = {"pooler": False, **settings}
+    pooler = settings.pop("pooler")
+    config = bk.BertConfig.from_preset("tiny", model_type="distilbert", **settings)
+    with pytest.raises(bk.InputError, match=f"model_type 'distilbert' cannot be built: {message}: change"):
+        bk.BertEncoder(config, pooler=pooler)
+
+
+@pytest.mark.parametrize("model_class", [bk.ElectraPretrainer, bk.BertPretrainer])
+def test_heads_that_it_does_not_have_are_refused(model_class, theirs, tmp_path):
+    with pytest.raises(bk.InputError, match="'distilbert', for which there is no such head; expected one of BertMask"):
+        model_class.from_checkpoint(theirs)
+    encoder = bk.BertEncoder.from_checkpoint(theirs)
+    with pytest.raises(bk.InputError, match=r"no such head|needs an encoder with a pooler"):
+        bk.save(model_class(encoder), None, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_embedder_answers_as_sentence_transformers(theirs, tmp_path):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    texts = ["good film", "bad film a"]
+    SentenceTransformer(modules=[Transformer(str(theirs)), Pooling(16)]).save(str(tmp_path / "theirs"))
+    expected = SentenceTransformer(str(tmp_path / "theirs")).encode(texts)
+    ours = bk.Predictor.from_checkpoint(tmp_path / "theirs")(texts)
+    np.testing.assert_allclose([answer["embedding"] for answer in ours], expected, rtol=0, atol=2e-6)
+    bk.save(bk.load(tmp_path / "theirs"), bk.load_tokenizer(tmp_path / "theirs"), tmp_path / "ours")
+    np.testing.assert_allclose(SentenceTransformer(str(tmp_path / "ours")).encode(texts), expected, rtol=0, atol=2e-6)
 
 
 @pytest.mark.slow  # starts processes: three artifacts and a server

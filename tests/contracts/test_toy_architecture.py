@@ -65,10 +65,10 @@ def run_journey(folder: pathlib.Path) -> dict:
     documents = [["good film", "bad play"], ["bad film", "good play"]] * 20
     bk.make_records(tokenizer, folder / "records", documents=documents, max_sequence_length=16, held_out_rate=0.1)
     settings = {"model": {"start_from": str(start), "objective": "mlm"}, "budget": {"steps": 2}}
-    bk.pretrain(folder / "records", pretrained, settings=settings, verbose=False)
-    bk.finetune(pretrained, classifier, **SETTINGS)
-    bk.finetune(pretrained, folder / "lora", lora_rank=2, **SETTINGS)
-    bk.distill(classifier, folder / "student", num_layers=1, **SETTINGS)
+    trained = [bk.pretrain(folder / "records", pretrained, settings=settings, verbose=False)]
+    trained.append(bk.finetune(pretrained, classifier, **SETTINGS))
+    trained.append(bk.finetune(pretrained, folder / "lora", lora_rank=2, **SETTINGS))
+    trained.append(bk.distill(classifier, folder / "student", num_layers=1, **SETTINGS))
     bk.load(classifier).save(folder / "classifier.keras")
     run_command("convert", classifier, folder / "back")
     texts = ["good film", "a bad play"]
@@ -79,6 +79,7 @@ def run_journey(folder: pathlib.Path) -> dict:
     folders = {name: bk.Predictor.from_checkpoint(folder / name) for name in ("classifier", "back", "lora", "student")}
     keras_file = bk.Predictor(bk.load(folder / "classifier.keras"), tokenizer)
     return {
+        "trained": [type(one.model.encoder).__name__ for one in trained],
         "encoders": {name: type(one.model.encoder).__name__ for name, one in folders.items()},
         "answers": {name: answer(one) for name, one in folders.items()} | {"keras": answer(keras_file)},
         "tensors": sorted(safetensors.numpy.load_file(classifier / "model.safetensors")),
@@ -122,6 +123,7 @@ def journey(folder):
 
 
 def test_every_stage_keeps_the_encoder(journey):
+    assert journey["trained"] == ["ScaledEncoder"] * 4, "the models that the trainings changed"
     assert set(journey["encoders"].values()) == {"ScaledEncoder"}
     assert journey["scale"] == pytest.approx(3.0, abs=1e-3)
     answers = journey["answers"]
@@ -139,7 +141,8 @@ def test_its_folder_has_names_of_its_own(journey):
 
 def test_it_is_planned_and_fills_masks(journey):
     assert journey["plan"] == journey["parameters"]
-    assert journey["filled"]
+    [filled] = journey["filled"]["texts"]
+    assert all(one["text"].startswith("a good ") for one in filled["masks"][0])
 
 
 @pytest.mark.slow  # nine processes

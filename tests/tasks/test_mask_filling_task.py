@@ -25,8 +25,10 @@ def masked_lm():
     return build("masked_lm", config), tokenizer
 
 
-@pytest.fixture(scope="module", params=["onnx", "checkpoint"])
+@pytest.fixture(scope="module", params=["onnx", "checkpoint", "model"])
 def predictor(request, masked_lm, tmp_path_factory):
+    if request.param == "model":
+        return bk.Predictor(*masked_lm)
     folder = tmp_path_factory.mktemp("masked_lm") / "model"
     if request.param == "onnx":
         write_onnx_folder(*masked_lm, folder)

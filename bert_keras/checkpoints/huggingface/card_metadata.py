@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from bert_keras.files import format_json
+from bert_keras.heads.head import Head
 from bert_keras.heads.known_heads import HEADS, get_head
 
 # the name of the model in the code of a card; `push` replaces it by that of the repository
@@ -73,8 +74,7 @@ def build_metadata(
         metadata["base_model"] = base_model
     if measured is not None:
         metadata |= build_score_metadata(kind, measured)
-    if head.widget:
-        metadata["widget"] = [dict(example) for example in head.widget]
+    metadata["widget"] = _list_widgets(head)
     return metadata
 
 
@@ -105,9 +105,13 @@ def build_score_metadata(kind: str, measured: MeasuredScores, *, name: str | Non
     }
 
 
+def _list_widgets(head: Head) -> list[dict[str, object]]:
+    return [dict(example) for example in head.widget] or [{"text": head.example[0]}]
+
+
 def is_default_widget(examples: object) -> bool:
     """Whether the `widget` of a card is one of ours, whose texts are English."""
-    return examples in [list(head.widget) for head in HEADS]
+    return examples in map(_list_widgets, HEADS)
 
 
 def format_metadata(metadata: Mapping[str, object]) -> str:

@@ -8,9 +8,10 @@ import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 
-from bert_keras.architectures.architecture import DENSE, NORM, OUTPUT, TABLE, VECTOR
+from bert_keras.architectures.architecture import DENSE, NORM, OUTPUT, TABLE, VECTOR, Architecture, Rows
 from bert_keras.architectures.known_architectures import ARCHITECTURES, get_architecture
 from bert_keras.config import BertConfig
+from bert_keras.errors import InputError
 from bert_keras.heads.known_heads import get_head
 
 # suffixes of each kind of layer for its variables: ours, Hugging Face, Google TF1, KerasHub
@@ -72,8 +73,24 @@ def list_weights(model: str, config: BertConfig, *, pooler: bool) -> list[Weight
         rows += _add_prefixes(architecture.block, i)
     if pooler:
         rows += architecture.pooler
-    rows += architecture.heads.get(model) or get_head(model).tensors
+    rows += get_head_rows(architecture, model)
     return [name for row in rows for name in _list_variables(*row)]
+
+
+def get_head_rows(architecture: Architecture, model: str) -> Rows:
+    """Return the tensors of a head in an architecture; none for the encoder and for heads without weights.
+
+    Raises:
+        InputError: the architecture does not have the head.
+    """
+    if model in architecture.heads:
+        return architecture.heads[model]
+    if any(model in other.heads for other in ARCHITECTURES.values()):
+        raise InputError(
+            f"the model is a {model} and its encoder has the model_type {architecture.model_type!r}, for which there "
+            f"is no such head; expected one of {', '.join(architecture.heads)}: use one of them or another encoder"
+        )
+    return get_head(model).tensors
 
 
 def normalize_tensor_name(name: str) -> str:

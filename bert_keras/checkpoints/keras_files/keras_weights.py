@@ -65,8 +65,9 @@ def check_objects(config: object, source: str) -> None:
 
 def is_plugin(part: Mapping) -> bool:
     """Whether an object is a model or an encoder that another package registered."""
-    named = f"{part.get('module')}:{part.get('class_name')}"
-    return named in {*(head.model for head in HEADS), *(record.encoder for record in ARCHITECTURES.values())}
+    module, name = part.get("module"), part.get("class_name")
+    registered = {*(head.model for head in HEADS), *(record.encoder for record in ARCHITECTURES.values())}
+    return f"{module}:{name}" in registered and not str(module).startswith("bert_keras.")
 
 
 def _is_allowed(part: Mapping) -> bool:
