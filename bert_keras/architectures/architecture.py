@@ -25,7 +25,7 @@ class Architecture:
         config_keys: the names in `config.json` of the fields of `BertConfig`. A field that is not in it always has the
             value in `fixed_fields`.
         config_defaults: the values of keys that may be missing in `config.json`, as in transformers.
-        fixed_fields: the fields of `BertConfig` that the architecture does not let one choose.
+        fixed_fields: the fields of `BertConfig` that have the same value in all models of the architecture.
         act_key: the name in `config.json` of `hidden_act`.
         dropout_keys: the names in `config.json` of the dropout rate of each model class with classes.
         class_prefix: the beginning of the names of its classes in transformers.
@@ -38,8 +38,8 @@ class Architecture:
         models: the model class for each ending of a class in transformers that means another head than in BERT.
         endings: the ending of the class in transformers for each model class that has no class of its own there.
         head_settings: arguments of heads that `config.json` does not show, keyed by the name of the model class.
-        tied: the tensors that are stored although they are equal to another: the name of each in transformers, and that
-            of the other.
+        tied: the tensors that are equal to another tensor and may be stored all the same: the name of each in
+            transformers, and the name of the other tensor.
         has_segments: whether the embeddings have a table of segments.
         classifier_act: the activation of the classifier's dense layer, in an encoder without a pooler.
         has_classifier_dropout: whether there is dropout before that layer, too.

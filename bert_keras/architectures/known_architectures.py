@@ -25,7 +25,7 @@ def get_architecture(model_type: str) -> Architecture:
     """Return the architecture of a `model_type`.
 
     Raises:
-        InputError: there is none.
+        InputError: no architecture has this name.
     """
     if model_type not in ARCHITECTURES:
         raise InputError(f"model_type is {quote(model_type)}; expected {' or '.join(map(repr, ARCHITECTURES))}")

@@ -34,10 +34,10 @@ _PRETRAINING_HEADS = ("mlm_head.", "next_sentence.")  # the same in every class 
 
 
 def get_stored_config(model: BertModel) -> BertConfig:
-    """Return the config of a model's encoder with the architecture that can store the model.
+    """Return the config of a model's encoder, with the architecture as which the model is stored.
 
-    It is that of the config, or the first other one that has all parts of the model: a classifier on a BERT without a
-    pooler is stored as an ELECTRA.
+    It is the architecture of the config, or the first other architecture that has all parts of the model: a classifier
+    on a BERT without a pooler is stored as an ELECTRA.
     """
     config = get_encoder(model).config
     types = dict.fromkeys((config.model_type, *ARCHITECTURES))
@@ -63,7 +63,7 @@ def _can_store(record: Architecture, model: BertModel) -> bool:
 
 
 def get_model_name(model: BertModel) -> str:
-    """Return the name of the class as which a model is stored; that of ours for a class that extends it."""
+    """Return the class name under which a model is stored; a subclass is stored under the name of our class."""
     head = find_head_of_class(type(model))
     return type(model).__name__ if head is None else head.model_name
 

@@ -49,14 +49,15 @@ def main(argv: "list[str] | None" = None) -> int:
         from bert_keras.cli.interrupts import INTERRUPTED, format_interrupt, is_json_wanted, was_interrupted
         from bert_keras.errors import InputError
 
-        if isinstance(error, InputError):  # a plug-in, which is loaded before any command runs
-            print(f"bert-keras: {error}", file=sys.stderr)
-            return 2
-        if not was_interrupted(error):
+        if isinstance(error, InputError):  # of a plug-in, which is loaded before any command runs
+            text, status = f"bert-keras: {error}", 2
+        elif was_interrupted(error):
+            reason = "interrupted before the command started"
+            text, status = format_interrupt(reason, as_json=is_json_wanted(argv)), INTERRUPTED
+        else:
             raise
-        reason = "interrupted before the command started"
-        print(format_interrupt(reason, as_json=is_json_wanted(argv)), file=sys.stderr)
-        return INTERRUPTED
+        print(text, file=sys.stderr)
+        return status
 
 
 def parser() -> "argparse.ArgumentParser":  # noqa: F821

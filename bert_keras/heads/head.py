@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Objective:
-    """A pretraining objective, which trains the model of a head.
+    """An objective of `pretrain`, which trains the model of a head.
 
     Attributes:
         name: its name in `pretrain --objective`.
@@ -65,7 +65,7 @@ class Head:
         tensors: the rows of its weights in a checkpoint, as in `Architecture.heads`, for the architectures that do not
             list the model class.
         google: the variable by which Google's TF1 checkpoints show the head, or None if they do not have it.
-        keras_hub: the class of KerasHub with the head, or None if it has none that computes the same.
+        keras_hub: the class of KerasHub with the head, or None if no class of it computes the same.
         keras_hub_lacks: the arguments of the model that this class does not have, and their types.
         widget: the inputs with which the Hub's page tries the model, if they are others than `example`.
         snippets: the function that writes the code of a model card; `module:attribute`.
@@ -81,7 +81,7 @@ class Head:
         options: the options of `finetune` and of the commands that read labelled examples which only some tasks have.
         example: a text, or a pair of texts, for cards and requests.
         inputs: the names of these texts in an exported artifact.
-        javascript: the pipeline of transformers.js that returns the answers, or None if there is none.
+        javascript: the pipeline of transformers.js that returns the answers, or None if no pipeline does.
         takes_pairs: whether the task has the setting `has_pairs`, single texts or pairs.
         exports_hidden_states: whether ONNX files have the last hidden states, too, for clients that pool them.
         reads_windows: whether long texts are read in overlapping windows by default.

@@ -36,7 +36,7 @@ def get_head(model: str) -> Head:
 
 
 def find_head_of_class(model: type) -> Head | None:
-    """Return the head of a model class, or of the nearest class that it extends; None if there is none."""
+    """Return the head of a model class, or of the nearest class that it extends; None if no head has such a class."""
     return next((_BY_MODEL[kind.__name__] for kind in model.__mro__ if kind.__name__ in _BY_MODEL), None)
 
 

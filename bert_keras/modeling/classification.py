@@ -62,7 +62,7 @@ class BertClassifier(_ClassModel):
     """Classifier or regressor for texts and pairs of texts (Devlin et al. 2018, 4.1).
 
     The logits are computed from `pooled_output`; for an encoder without a pooler from [CLS] with the head of its
-    architecture, for BERT that of ELECTRA: dropout, dense, GELU (Clark et al. 2020).
+    architecture. A BERT without a pooler has the head of ELECTRA: dropout, dense, GELU (Clark et al. 2020).
 
     Args:
         encoder: a `BertEncoder`.
