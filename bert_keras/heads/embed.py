@@ -1,6 +1,62 @@
-"""One vector per text, compared by cosine."""
+"""One vector per text, compared by cosine, and the objectives with which `finetune` trains it."""
 
+import dataclasses
+
+from bert_keras.errors import InputError
 from bert_keras.heads.head import Head
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EmbeddingObjective:
+    """What an embedder learns from examples of one or more texts.
+
+    Attributes:
+        name: its name in `finetune --objective`.
+        loss: its loss, a `ColumnLoss` of `modeling/losses.py` that is created without arguments; `module:attribute`.
+        text_columns: the usual names of the columns of texts, one for each text of an example. A pair can have other
+            names, see `guess_columns`.
+        has_scores: whether each example has a score.
+        compares_examples: whether the loss compares the examples of a batch with each other, so that a batch cannot be
+            divided among replicas or micro-batches.
+    """
+
+    name: str
+    loss: str
+    text_columns: tuple[str, ...]
+    has_scores: bool = False
+    compares_examples: bool = False
+
+
+OBJECTIVES: dict[str, EmbeddingObjective] = {}  # keyed by name; the first one is the default
+
+
+def register_objective(objective: EmbeddingObjective) -> None:
+    """Add an objective, for example one of another package; see `bert_keras.plugins`.
+
+    Raises:
+        InputError: there is an objective of this name.
+    """
+    if objective.name in OBJECTIVES:
+        raise InputError(f"there is an objective {objective.name!r} of embedders already: choose another name")
+    OBJECTIVES[objective.name] = objective
+
+
+register_objective(
+    EmbeddingObjective(
+        name="regression",
+        loss="bert_keras.modeling.losses:CosineError",
+        text_columns=("text1", "text2"),
+        has_scores=True,
+    )
+)
+register_objective(
+    EmbeddingObjective(
+        name="contrastive",
+        loss="bert_keras.modeling.losses:InBatchContrast",
+        text_columns=("text1", "text2"),
+        compares_examples=True,
+    )
+)
 
 HEAD = Head(
     name="embed",

@@ -8,6 +8,12 @@ import importlib
 from collections.abc import Callable, Mapping
 
 
+def import_part(path: str) -> Callable:
+    """Import and return the class or function `module:attribute`."""
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Objective:
     """An objective of `pretrain`, which trains the model of a head.
@@ -152,5 +158,4 @@ class Head:
 
     def load(self, part: str) -> Callable:
         """Import and return the class or function that a field names as `module:attribute`, such as "task"."""
-        module, _, name = getattr(self, part).partition(":")
-        return getattr(importlib.import_module(module), name)
+        return import_part(getattr(self, part))

@@ -41,8 +41,8 @@ class BertEmbedder(HeadModel):
     Returns:
         A dict with `embedding`, float32 `(B, D)`, or `(B, k D)` with k poolings.
 
-    Labels for `fit`: float `(B,)`, the target cosine of each pair; sequences 2i and 2i + 1 are the texts of a pair and
-    have the same label. `modeling.losses` has a loss for pairs without scores.
+    Labels for `fit`: float `(B,)`, the target cosine of each pair; the two texts of a pair are consecutive sequences
+    with the same label. Other losses take examples of any number of texts, see `ColumnLoss` in `modeling.losses`.
 
     Raises:
         InputError: an unknown pooling or similarity, or a default prompt that is not among the prompts.

@@ -1,5 +1,6 @@
-"""Losses and metrics: global-batch mean, cross-entropy over a large vocabulary, top-1 accuracy, pairs of vectors."""
+"""Losses and metrics: global-batch mean, cross-entropy over a large vocabulary, top-1 accuracy, vectors of texts."""
 
+import re
 from collections.abc import Callable
 
 import keras
@@ -123,46 +124,60 @@ def gather_label_logits(logits: Tensor, ids: Tensor):
     return ops.take_along_axis(logits, ids[..., None], axis=-1)[..., 0]
 
 
+class ColumnLoss(keras.losses.Loss):
+    """Base class of the losses of examples with C texts each, from C columns.
+
+    A batch of N examples has the sequences of one example after those of another, so B = C N. Subclasses are registered
+    with Keras, set `num_columns` to C and define `compare`. Vectors `(B, D)` need not be normalized.
+    """
+
+    num_columns = 2
+
+    def __init__(self, name: str | None = None, reduction: str = "none", **kwargs):
+        name = name or re.sub("(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()  # Keras would number the instances
+        super().__init__(name=name, reduction=reduction, **kwargs)
+
+    def call(self, y_true: Tensor, y_pred: Tensor):
+        """Compute the loss per sequence, `(B,)`: that of its example. Labels `(B,)` are equal within an example."""
+        vectors = ops.cast(y_pred, "float32")
+        lengths = ops.sqrt(ops.maximum(ops.sum(ops.square(vectors), axis=-1, keepdims=True), 1e-12))
+        by_example = ops.reshape(vectors / lengths, (-1, self.num_columns, ops.shape(vectors)[-1]))
+        labels = ops.reshape(y_true, (-1, self.num_columns))[:, 0]
+        losses = self.compare(labels, *(by_example[:, column] for column in range(self.num_columns)))
+        return ops.repeat(losses, self.num_columns, axis=0)
+
+    def compare(self, labels: Tensor, *columns: Tensor):
+        """Return the loss of each example, `(N,)`.
+
+        Args:
+            labels: `(N,)`, the label of each example; 0 for an objective without scores.
+            *columns: unit vectors `(N, D)` of each column of texts.
+        """
+        raise NotImplementedError
+
+
 @keras.saving.register_keras_serializable(package="bert_keras")
-class CosineError(keras.losses.Loss):
+class CosineError(ColumnLoss):
     """Squared error between the cosine and the score of each pair (Reimers & Gurevych 2019, 3, "Regression").
 
-    A batch holds pairs: sequences 2i and 2i + 1 are the two texts of pair i. Labels `(B,)`: the score of the pair, from
-    -1 to 1, for both of its texts. Vectors `(B, D)` need not be normalized.
+    Scores are from -1 to 1.
     """
 
-    def __init__(self, name: str = "cosine_error", reduction: str = "none", **kwargs):
-        super().__init__(name=name, reduction=reduction, **kwargs)
-
-    def call(self, y_true: Tensor, y_pred: Tensor):
-        """Compute the loss per sequence."""
-        first, second = _split_unit_pairs(y_pred)
-        errors = ops.square(ops.sum(first * second, axis=-1) - ops.reshape(y_true, (-1, 2))[:, 0])
-        return ops.repeat(errors, 2, axis=0)
+    def compare(self, labels: Tensor, *columns: Tensor):
+        """Return the squared error of each pair, `(N,)`."""
+        first, second = columns
+        return ops.square(ops.sum(first * second, axis=-1) - labels)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class InBatchContrast(keras.losses.Loss):
+class InBatchContrast(ColumnLoss):
     """Cross-entropy of identifying the second text of each pair among those of the batch (Henderson et al. 2017, 4).
 
-    A batch holds pairs: sequences 2i and 2i + 1 are the two texts of pair i. Labels are ignored: every pair is a
-    positive pair. Vectors `(B, D)` need not be normalized.
+    Labels are ignored: every pair is a positive pair.
     """
 
-    def __init__(self, name: str = "in_batch_contrast", reduction: str = "none", **kwargs):
-        super().__init__(name=name, reduction=reduction, **kwargs)
-
-    def call(self, y_true: Tensor, y_pred: Tensor):
-        """Compute the loss per sequence."""
-        first, second = _split_unit_pairs(y_pred)
-        cosines = ops.matmul(first, ops.transpose(second)) * _SCALE  # (pairs, pairs)
-        errors = -ops.diagonal(ops.log_softmax(cosines, axis=-1))
-        return ops.repeat(errors, 2, axis=0)
-
-
-def _split_unit_pairs(vectors: Tensor):
-    """Return the unit vectors of the first and of the second texts, `(B / 2, D)` each."""
-    vectors = ops.cast(vectors, "float32")
-    lengths = ops.sqrt(ops.maximum(ops.sum(ops.square(vectors), axis=-1, keepdims=True), 1e-12))
-    pairs = ops.reshape(vectors / lengths, (-1, 2, ops.shape(vectors)[-1]))
-    return pairs[:, 0], pairs[:, 1]
+    def compare(self, labels: Tensor, *columns: Tensor):
+        """Return the cross-entropy of each pair, `(N,)`."""
+        first, second = columns
+        cosines = ops.matmul(first, ops.transpose(second)) * _SCALE  # (N, N)
+        return -ops.diagonal(ops.log_softmax(cosines, axis=-1))

@@ -86,7 +86,6 @@ class Task(abc.ABC):
     name: ClassVar[str]
     example_class: ClassVar[type]
     is_token_level: ClassVar[bool] = False  # whether the model has one output per token, or one per sequence
-    joins_pairs: ClassVar[bool] = False  # whether single texts are joined to pairs to train on
     makes_vectors: ClassVar[bool] = False  # whether answers are sentence vectors
     has_default_length: ClassVar[bool] = False  # whether sequences without a stored length have the default one
     scores_in_percent: ClassVar[bool] = False  # whether scores are at most 100, or at most 1
@@ -104,6 +103,11 @@ class Task(abc.ABC):
     def derive_settings(cls, labels: Sequence[str] | None, vocabulary: Sequence[str]) -> dict[str, object]:
         """Return the settings that follow from a model's labels or vocabulary, if a checkpoint does not store them."""
         return {}
+
+    @classmethod
+    def name_fields(cls, settings: Mapping[str, object]) -> Sequence[str]:
+        """Return the names of the values of a labelled example that is a tuple, given the settings of the task."""
+        return "text", "label"
 
     @property
     @abc.abstractmethod
@@ -134,6 +138,11 @@ class Task(abc.ABC):
     def has_confusion_matrix(self) -> bool:
         """Whether each example has exactly one class."""
         return self.problem == "single_label"
+
+    @property
+    def num_joined_texts(self) -> int:
+        """The number of unlabelled texts that are joined to one example to train on."""
+        return 1
 
     @property
     def fills_batches(self) -> bool:
@@ -176,8 +185,8 @@ class Task(abc.ABC):
         )
 
     def list_texts(self, example: object) -> tuple[str, ...]:
-        """Return the texts of an example: one, or two of a pair."""
-        return (example.text,) if example.second_text is None else (example.text, example.second_text)
+        """Return the texts of an example: one, two of a pair, or more."""
+        return example.texts
 
     def fill_label(self, example: object) -> object:
         """Return an example without a label with any valid label; `distill` marks it as unknown."""

@@ -8,6 +8,8 @@ import numpy as np
 
 from bert_keras.embedding_settings import check_pooling, check_prompts, get_prompt
 from bert_keras.errors import InputError
+from bert_keras.heads.embed import OBJECTIVES, EmbeddingObjective
+from bert_keras.heads.head import import_part
 from bert_keras.metrics.regression import regression_scores
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode
 from bert_keras.tasks.base import LabelledSequences, Row, Task, check_choice
@@ -17,16 +19,15 @@ from bert_keras.tasks.text_classification import TextExample
 if TYPE_CHECKING:
     from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
-OBJECTIVES = ("regression", "contrastive")
-
 
 @dataclasses.dataclass(frozen=True)
 class SentenceEmbedding(Task):
-    """Sentence vectors, trained on pairs (Reimers & Gurevych 2019).
+    """Sentence vectors, trained on pairs (Reimers & Gurevych 2019) or on examples of other numbers of texts.
 
     Args:
         objective: "regression" trains the cosine of a pair to equal its score; "contrastive" trains each first text to
-            match its own second text among those of the batch.
+            match its own second text among those of the batch; or another one that is registered, see
+            `EmbeddingObjective`.
         highest_score: the score of two texts with the same meaning; scores are divided by it.
         pooling: how the token vectors are pooled, see `BertEmbedder`.
         normalize: whether vectors have length 1.
@@ -51,11 +52,10 @@ class SentenceEmbedding(Task):
     name: ClassVar[str] = "embed"
     example_class: ClassVar[type] = TextExample
     makes_vectors: ClassVar[bool] = True
-    joins_pairs: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("objective", self.objective, OBJECTIVES)
+        check_choice("objective", self.objective, tuple(OBJECTIVES))
         object.__setattr__(self, "pooling", check_pooling(self.pooling))
         object.__setattr__(self, "prompts", check_prompts(self.prompts, self.default_prompt_name))
         if self.window_overlap is not None:
@@ -66,13 +66,28 @@ class SentenceEmbedding(Task):
         """Spearman correlation with the scores of pairs."""
         return "spearman"
 
+    @classmethod
+    def name_fields(cls, settings: Mapping[str, object]) -> Sequence[str]:
+        """Return the names of the texts, and of the score if the objective has scores."""
+        objective = get_objective(settings)
+        return (*objective.text_columns, "label") if objective.has_scores else objective.text_columns
+
+    @property
+    def num_joined_texts(self) -> int:
+        """The number of texts of an example."""
+        return len(self._objective.text_columns)
+
     @property
     def fills_batches(self) -> bool:
         """False for "contrastive", which compares each pair with the others of its batch.
 
         The filling repeats the first pair, which would be compared with itself.
         """
-        return self.objective != "contrastive"
+        return not self._objective.compares_examples
+
+    @property
+    def _objective(self) -> EmbeddingObjective:
+        return OBJECTIVES[self.objective]
 
     def head_arguments(self) -> dict:
         """Return the pooling and the prompts."""
@@ -108,10 +123,9 @@ class SentenceEmbedding(Task):
 
     def loss(self) -> dict:
         """Return the loss of the objective."""
-        from bert_keras.modeling.losses import CosineError, GlobalBatchMean, InBatchContrast
+        from bert_keras.modeling.losses import GlobalBatchMean
 
-        pair_loss = CosineError() if self.objective == "regression" else InBatchContrast()
-        return {"embedding": GlobalBatchMean(pair_loss, "embedding")}
+        return {"embedding": GlobalBatchMean(import_part(self._objective.loss)(), "embedding")}
 
     def make_example(self, text: str, second_text: str | None = None, line: int | None = None) -> TextExample:
         """Create an example from a text or a pair of texts."""
@@ -127,9 +141,9 @@ class SentenceEmbedding(Task):
         return dataclasses.replace(self, highest_score=max(1.0, *scores)) if scores else self
 
     def encode(self, tokenizer: "BertTokenizer", examples: Sequence[TextExample]) -> EncodedSequences:
-        """Tokenize each text, after the prompt, as one sequence; the two texts of a pair are consecutive."""
+        """Tokenize each text, after the prompt, as one sequence; the texts of an example are consecutive."""
         prompt = self.prompt_text
-        texts = [text for example in examples for text in (example.text, example.second_text) if text is not None]
+        texts = [text for example in examples for text in example.texts]
         sequences = encode(tokenizer, [prompt + text for text in texts], max_sequence_length=self.max_sequence_length)
         if self.include_prompt or not prompt:
             return sequences
@@ -137,8 +151,8 @@ class SentenceEmbedding(Task):
         return dataclasses.replace(sequences, prompt_lengths=lengths)
 
     def count_inputs(self, example: TextExample) -> int:
-        """Return 2 for a pair, whose texts are encoded separately."""
-        return 1 if example.second_text is None else 2
+        """Return the number of texts, which are encoded separately."""
+        return len(example.texts)
 
     def describe_for_clients(self) -> dict[str, object]:
         """Return the length, the prompt and how vectors are compared."""
@@ -160,26 +174,26 @@ class SentenceEmbedding(Task):
         return {"embedding": outputs["embedding"]}
 
     def add_labels(self, sequences: EncodedSequences, examples: Sequence[TextExample]) -> LabelledSequences:
-        """Add the scores of pairs, divided by the highest score."""
-        if (num_single := sum(example.second_text is None for example in examples)) > 0:
+        """Add the scores of examples, divided by the highest score."""
+        num_texts, has_scores = self.num_joined_texts, self._objective.has_scores
+        if (num_others := sum(len(example.texts) != num_texts for example in examples)) > 0:
             raise InputError(
-                f"{num_single} of {len(examples)} examples are single texts; expected pairs to train on: give each a "
-                "second text"
+                f"{num_others} of {len(examples)} examples do not have {num_texts} texts, as the objective "
+                f"{self.objective!r} needs: give each {num_texts} texts, or choose another objective"
             )
-        is_scored = self.objective == "regression"  # the contrastive loss has no labels
-        scores = np.array([example.label if is_scored else 0.0 for example in examples], np.float32)
-        return LabelledSequences(sequences, np.repeat(scores / self.highest_score, 2), group_size=2)
+        scores = np.array([example.label if has_scores else 0.0 for example in examples], np.float32)
+        return LabelledSequences(sequences, np.repeat(scores / self.highest_score, num_texts), group_size=num_texts)
 
     def decode(
         self, sequences: EncodedSequences, outputs: Mapping[str, np.ndarray], examples: Sequence[TextExample]
     ) -> list[dict]:
-        """Return the vector of each single text, and the cosine of each pair."""
+        """Return the vector of each single text, and the cosine of the first two texts of each other example."""
         vectors = outputs["embedding"]
-        sizes = [1 if example.second_text is None else 2 for example in examples]
+        sizes = [len(example.texts) for example in examples]
         answers = []
         for size, end in zip(sizes, np.cumsum(sizes), strict=True):
             texts = vectors[end - size : end]
-            answers.append({"embedding": texts[0]} if size == 1 else {"cosine": _cosine(*texts.astype(np.float64))})
+            answers.append({"embedding": texts[0]} if size == 1 else {"cosine": _cosine(*texts[:2].astype(np.float64))})
         return answers
 
     def make_row(self, example: TextExample, answer: Mapping) -> Row:
@@ -195,6 +209,17 @@ class SentenceEmbedding(Task):
         """Compute the correlations of cosines and scores."""
         truth = np.array([example.label for example in examples]) / self.highest_score
         return regression_scores(truth, np.array([answer["cosine"] for answer in answers]))
+
+
+def get_objective(settings: Mapping[str, object]) -> EmbeddingObjective:
+    """Return the objective in the settings of a task; if there is none, the default one.
+
+    Raises:
+        InputError: there is no objective of this name.
+    """
+    name = settings.get("objective", SentenceEmbedding.objective)
+    check_choice("objective", name, tuple(OBJECTIVES))
+    return OBJECTIVES[name]
 
 
 def count_prompt_tokens(tokenizer: "BertTokenizer", prompt: str) -> int:

@@ -22,19 +22,39 @@ _MAIN_SCORES = {"single_label": "accuracy", "multi_label": "micro_f1", "regressi
 
 
 class TextExample(NamedTuple):
-    """A text or a pair of texts.
+    """A text, a pair of texts, or more texts.
 
     Attributes:
         text: the text.
         second_text: the second text of a pair; None: a single text.
         label: the name of a class, a list of names, or a number; None: unknown.
         line: its line in the file.
+        more_texts: the texts after the second one.
     """
 
     text: str
     second_text: str | None = None
     label: str | Sequence[str] | float | None = None
     line: int | None = None
+    more_texts: tuple[str, ...] = ()
+
+    @classmethod
+    def of_texts(
+        cls, texts: Sequence[str], label: str | Sequence[str] | float | None = None, line: int | None = None
+    ) -> "TextExample":
+        """Create an example of one or more texts."""
+        first, second, *more = (*texts, None) if len(texts) == 1 else texts
+        return cls(first, second, label, line, tuple(more))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All texts, in order."""
+        return (self.text,) if self.second_text is None else (self.text, self.second_text, *self.more_texts)
+
+    def __repr__(self) -> str:
+        # without an empty `more_texts`: backups of version 0.2 have digests of this form
+        fields = self._asdict() if self.more_texts else dict(zip(self._fields, self[:-1], strict=False))
+        return f"TextExample({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,6 +24,7 @@ from bert_keras.cli.options.argument_checks import (
 from bert_keras.cli.options.training_options import format_backups
 from bert_keras.config import PROBLEMS
 from bert_keras.errors import InputError
+from bert_keras.heads.embed import OBJECTIVES
 from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.publishing import get_companion_folder
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
@@ -72,7 +73,7 @@ _TASK_FLAGS = (
     ("--max-answer-length", positive_integer, "answer: maximum number of tokens in an answer (default 30)"),
     (
         "--objective",
-        ("regression", "contrastive"),
+        tuple(OBJECTIVES),
         "embed: regression for pairs with scores, contrastive for pairs that match (default regression)",
     ),
 )

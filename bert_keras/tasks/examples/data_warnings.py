@@ -148,7 +148,7 @@ def _get_input(example: object) -> Hashable:
         return example.words
     if hasattr(example, "context"):
         return example.question, example.context
-    return example.text, example.second_text
+    return example.texts
 
 
 def _describe_line(source: object, example: TextExample) -> str:

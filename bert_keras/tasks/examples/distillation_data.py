@@ -29,7 +29,7 @@ class DistillationData(TrainingData):
 
     Attributes:
         num_labelled: number of training examples with a label.
-        num_joined_texts: number of unlabelled texts that were joined to pairs.
+        num_joined_texts: number of unlabelled texts that were joined to examples.
         is_dev_labelled: whether the held-out examples have labels; if not, the teacher's answers are their labels.
         teacher: the teacher that was scored on the held-out examples; None: none was.
         teacher_scores: its scores.
@@ -115,9 +115,9 @@ def read_distillation_data(
         labelled, dev_examples, held_out = hold_out(labelled, names["train"], share=dev_share, seed=seed, spell=spell)
     others = [] if unlabelled is None else _read_unlabelled(task, unlabelled, options, bad)
     num_joined = 0
-    if task.joins_pairs:
-        num_joined = sum(example.second_text is None for example in others)
-        others = _join_pairs(others)
+    if task.num_joined_texts > 1:
+        num_joined = sum(len(example.texts) == 1 for example in others)
+        others = _join_texts(others, task.num_joined_texts)
     if dev is None and not labelled:
         others, dev_examples, held_out = hold_out(others, names["unlabelled"], share=dev_share, seed=seed, spell=spell)
         _check_enough_pairs(dev_examples, names["unlabelled"], spell)
@@ -151,7 +151,7 @@ def _check_given(task: Task, train: object, dev: object, unlabelled: object, spe
             "no training examples were named; expected labelled or unlabelled ones: add "
             f"{spell('train')}, {spell('unlabelled')} or both"
         )
-    if train is None and dev is None and not task.joins_pairs:
+    if train is None and dev is None and task.num_joined_texts == 1:
         raise InputError(
             f"there are no labels to score the task {task.name} with; expected some held-out examples with labels: add "
             f"{spell('dev')} or {spell('train')}"
@@ -181,9 +181,9 @@ def _check_enough_pairs(held_out: Sequence[TextExample], source: object, spell: 
         )
 
 
-def _join_pairs(examples: Sequence[TextExample]) -> list[TextExample]:
-    """Join single texts to pairs, which is how an embedder is trained; the last of an odd number meets the first."""
-    pairs = [example for example in examples if example.second_text is not None]
-    texts = [example.text for example in examples if example.second_text is None]
-    texts += texts[:1] if len(texts) % 2 else []
-    return [*pairs, *map(TextExample, texts[::2], texts[1::2])]
+def _join_texts(examples: Sequence[TextExample], number: int) -> list[TextExample]:
+    """Join single texts to examples of `number` texts; the last ones, if too few are left, meet the first ones."""
+    joined = [example for example in examples if len(example.texts) > 1]
+    texts = [example.text for example in examples if len(example.texts) == 1]
+    texts += texts[: -len(texts) % number]
+    return [*joined, *(TextExample.of_texts(texts[start : start + number]) for start in range(0, len(texts), number))]

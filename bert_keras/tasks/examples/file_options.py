@@ -60,13 +60,28 @@ class FileOptions:
         """Open a table with these options, see `tables.open_table`."""
         return open_table(source, **self.get_table_options(), spell=spell)
 
-    def choose_columns(self, table: TableReader, *, needs_label: bool, spell: Spell = spell_flag) -> Columns:
-        """Return the columns to read of a table of labelled examples."""
+    def choose_columns(
+        self, table: TableReader, *, needs_label: bool, text_columns: Sequence[str] = (), spell: Spell = spell_flag
+    ) -> Columns:
+        """Return the columns to read of a table.
+
+        Args:
+            table: the table.
+            needs_label: whether labels are read.
+            text_columns: the columns of texts, of which the options can name the first two differently; empty: the
+                named columns of one or two texts, or those with usual names.
+            spell: spells options in messages.
+
+        Raises:
+            InputError: see `guess_columns`.
+        """
+        first, second, *more = text_columns or (None, None)
         columns = guess_columns(
             table.columns,
-            text=self.text_column,
-            second_text=self.second_text_column,
+            text=self.text_column or first,
+            second_text=self.second_text_column or second,
             label=self.label_column if needs_label else None,
+            more_texts=more,
             needs_label=needs_label,
             place=table.place,
             spell=spell,
@@ -80,7 +95,7 @@ def resolve_data(
     task: str,
     options: FileOptions,
     *,
-    pair: Sequence[str] = ("text", "label"),
+    fields: Sequence[str] = (),
     spell: Spell = spell_flag,
 ) -> Source:
     """Convert a user's labelled examples to a source that the readers accept; a `.json` array is read.
@@ -90,13 +105,13 @@ def resolve_data(
         name: the name of examples in memory, for messages.
         task: the name of the task.
         options: how files are read.
-        pair: the field names of tuples of two.
+        fields: the field names of tuples of this length, see `as_source`.
         spell: spells options in messages.
 
     Raises:
         InputError: the data have another type, or the file is not a JSON array.
     """
-    source = as_source(given, name, pair=pair)
+    source = as_source(given, name, fields=fields)
     head = get_task_head(task)
     if isinstance(source, ListedExamples) or head.reads_json or (options.format or guess_format(source)) != "json":
         return source

@@ -22,7 +22,8 @@ class HeldOut:
     Attributes:
         share: the requested share.
         seed: selects the held-out examples, together with their texts.
-        unit: what is never split: "texts", "first texts", "pairs", "sentences", "contexts" or "articles".
+        unit: what is never split: "texts", "first texts", "pairs", "examples", "sentences", "contexts" or
+            "articles".
         is_stratified: whether each class is held out in proportion.
     """
 
@@ -120,13 +121,14 @@ def _list_groupings(examples: Sequence, share: float) -> list[tuple[str, list[Ha
         return [("sentences", [example.words for example in examples])]
     if isinstance(first, Question):
         return [_group_questions(examples, share)]
-    pairs = [(example.text, example.second_text) for example in examples]
+    # a single text is still (text, None), as in version 0.2, so that the same texts are held out
+    pairs = [(example.text, example.second_text, *example.more_texts) for example in examples]
     if first.second_text is None:
         return [("texts", pairs)]
-    num_firsts = len({text for text, _ in pairs})
+    num_firsts = len({text for text, *_ in pairs})
     has_repeats = num_firsts < len(set(pairs)) and num_firsts * share >= 1 and num_firsts * (1 - share) >= 1
-    by_first = [("first texts", [text for text, _ in pairs])] if has_repeats else []
-    return [*by_first, ("pairs", pairs)]
+    by_first = [("first texts", [text for text, *_ in pairs])] if has_repeats else []
+    return [*by_first, ("examples" if first.more_texts else "pairs", pairs)]
 
 
 def _group_questions(questions: Sequence[Question], share: float) -> tuple[str, list[Hashable]]:

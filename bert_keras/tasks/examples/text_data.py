@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from bert_keras.checks import quote
+from bert_keras.config import PROBLEMS
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.bad_examples import BadExamples
-from bert_keras.pipelines.readers.labelled_texts import read_labelled_texts
+from bert_keras.pipelines.readers.labelled_texts import read_labelled_examples, read_text_examples
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.column_names import Columns
 from bert_keras.pipelines.readers.tables.raw_examples import Source, quote_names
@@ -22,26 +23,47 @@ from bert_keras.tasks.text_classification import TextClassification, TextExample
 
 
 def read_texts(
-    source: Source, options: FileOptions, problem: str, bad: BadExamples, *, spell: Spell = spell_flag
+    source: Source,
+    options: FileOptions,
+    problem: str | None,
+    bad: BadExamples,
+    *,
+    text_columns: Sequence[str] = (),
+    spell: Spell = spell_flag,
 ) -> tuple[list[TextExample], Columns]:
-    """Read labelled texts or pairs; return the examples and their columns.
+    """Read the examples of a table; other columns and blank lines are ignored.
+
+    Args:
+        source: a table in UTF-8: `.csv`, `.tsv` (without quotes), `.jsonl` or `.json`, optionally with `.gz`; or
+            examples in memory.
+        options: how it is read.
+        problem: the kind of the labels, see `read_labelled_examples`; None: they are not read.
+        bad: collects invalid examples.
+        text_columns: the columns of texts, see `FileOptions.choose_columns`.
+        spell: spells options in messages.
+
+    Returns:
+        The examples and their columns.
 
     Raises:
-        InputError: the file cannot be read.
+        InputError: the file cannot be read or lacks a column, or has no valid example.
     """
-    texts = read_labelled_texts(
-        source,
-        problem=problem,
-        text_column=options.text_column,
-        second_text_column=options.second_text_column,
-        label_column=options.label_column,
-        separator=options.separator,
-        bad=bad,
-        spell=spell,
-        **options.get_table_options(),
-    )
-    seconds = texts.second_texts or [None] * len(texts)
-    return list(map(TextExample, texts.texts, seconds, texts.labels, texts.lines)), texts.columns
+    if problem not in (None, *PROBLEMS):
+        raise InputError(f"problem is {problem!r}; expected {', '.join(PROBLEMS)}")
+    if not options.separator:
+        raise InputError("the separator of labels is empty; expected a character such as '|'")
+    with options.open_table(source, spell=spell) as table:
+        columns = options.choose_columns(table, needs_label=problem is not None, text_columns=text_columns, spell=spell)
+        if problem is None:
+            rows = read_text_examples(table, columns)
+        else:
+            rows = read_labelled_examples(table, columns, problem, options.separator)
+        raw_examples = list(bad.keep_good(rows))
+    bad.check_any_left(len(raw_examples), table.name)
+    number = len(columns.texts)
+    return [
+        TextExample.of_texts(raw.fields[:number], *raw.fields[number:], line=raw.line) for raw in raw_examples
+    ], columns
 
 
 def read_to_classify(inputs: TrainingInputs) -> TaskExamples:

@@ -84,12 +84,14 @@ def read_training_data(
     """
     check_task_name(name)
     check_choice("on_error", on_error, ("stop", "skip"))
-    pair = ("text1", "text2") if settings.get("objective") == "contrastive" else ("text", "label")
-    train_source = resolve_data(train, "train", name, options, pair=pair, spell=spell)
+    head = get_task_head(name)
+    fields = head.load("task").name_fields(settings)
+    train_source = resolve_data(train, "train", name, options, fields=fields, spell=spell)
     dev_source = None if dev is None else resolve_data(dev, "dev", name, options, spell=spell)
     bad, held_out = BadExamples(skip=on_error == "skip", spell=spell), None
-    read = get_task_head(name).load("training_reader")
-    task, train, dev, columns = read(TrainingInputs(train_source, dev_source, options, settings, bad, spell))
+    task, train, dev, columns = head.load("training_reader")(
+        TrainingInputs(train_source, dev_source, options, settings, bad, spell)
+    )
     if dev is None:
         train, dev, held_out = hold_out(train, train_source, share=dev_share, seed=seed, spell=spell)
     warnings = find_data_warnings(

@@ -14,6 +14,7 @@ import tomli_w
 
 from bert_keras.config import PROBLEMS
 from bert_keras.errors import InputError
+from bert_keras.heads.embed import OBJECTIVES
 from bert_keras.heads.known_heads import list_finetuned_heads
 from bert_keras.tasks.examples.option_checks import TASKS_OF_OPTION
 from bert_keras.training.config.finetuning_settings import Distillation, FineTuning
@@ -81,7 +82,7 @@ class FineTuningFile(ReadingKeys, FineTuning):
     class_weights: Literal["equal", "balanced"] | None = None
     labelled_tokens: Literal["first", "all"] | None = None
     max_answer_length: Count | None = None
-    objective: Literal["regression", "contrastive"] | None = None
+    objective: Literal[tuple(OBJECTIVES)] | None = None
     prompt: Text | None = None
 
 

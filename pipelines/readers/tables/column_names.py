@@ -43,17 +43,24 @@ class Columns:
         second_text: the column of second texts of pairs; None: the texts are single.
         label: the column of labels or scores; None: they are not read.
         delimiter: the delimiter of a `.csv`, if it is not a comma.
+        more_texts: the columns of further texts.
     """
 
     text: str
     second_text: str | None
     label: str | None
     delimiter: str | None = None
+    more_texts: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> list[str]:
+        """The columns of texts, in order."""
+        return [name for name in (self.text, self.second_text, *self.more_texts) if name is not None]
 
     @property
     def names(self) -> list[str]:
-        """The columns that are not None, in the order text, second text, label."""
-        return [name for name in (self.text, self.second_text, self.label) if name is not None]
+        """The columns of texts and then the column of labels, if there is one."""
+        return [*self.texts, *([] if self.label is None else [self.label])]
 
 
 def is_text_name(name: str) -> bool:
@@ -72,6 +79,7 @@ def guess_columns(
     text: str | None = None,
     second_text: str | None = None,
     label: str | None = None,
+    more_texts: Sequence[str] = (),
     needs_label: bool = True,
     place: str = "the table",
     spell: Spell = spell_flag,
@@ -85,6 +93,7 @@ def guess_columns(
         text: the column of texts; None: guess.
         second_text: the column of second texts; None: guess, if `text` is None too.
         label: the column of labels; None: guess, if `needs_label`.
+        more_texts: the columns of further texts, which are never guessed.
         needs_label: whether labels are read.
         place: the file and the line with its column names, which begin messages.
         spell: spells options in messages.
@@ -93,7 +102,7 @@ def guess_columns(
         InputError: the table does not have a named column exactly once, a column is named twice, or no column has a
             usual name.
     """
-    given = [name for name in (text, second_text, label) if name is not None]
+    given = [name for name in (text, second_text, label, *more_texts) if name is not None]
     for name in given:
         check_column(name, names, place)
         if given.count(name) > 1:
@@ -114,7 +123,7 @@ def guess_columns(
                 f"with {spell(option)} (also {also}), and the columns of a file without a header line with "
                 f"{spell('columns')}"
             )
-    chosen = Columns(text, second_text, label)
+    chosen = Columns(text, second_text, label, more_texts=tuple(more_texts))
     for name in chosen.names:
         check_column(name, names, place)
     return chosen

@@ -20,7 +20,7 @@ _MAX_NAMES = 10
 _EXPECTED = (
     "a path, a list of dicts such as {'text': ..., 'label': ...}, a list of (text, label) pairs, or a data frame"
 )
-_PAIR, _TRIPLE = ("text", "label"), ("text1", "text2", "label")  # field names of tuples
+_FIELDS = (("text", "label"), ("text1", "text2", "label"))  # field names of tuples
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,14 +99,14 @@ class ListedExamples:
 Source = str | os.PathLike | ListedExamples
 
 
-def as_source(given: object, name: str, *, pair: Sequence[str] = _PAIR) -> Source:
+def as_source(given: object, name: str, *, fields: Sequence[str] = ()) -> Source:
     """Convert a user's data to a source that the readers accept.
 
     Args:
         given: a path; a list of dicts or of (text, label) pairs; another iterable of these, such as a Hugging Face
             dataset; or a data frame of pandas or polars.
         name: its name in messages.
-        pair: the field names of tuples of two.
+        fields: the field names of tuples of this length; others have a text or a pair, and a label.
 
     Returns:
         A path unchanged, all else as `ListedExamples`.
@@ -122,7 +122,7 @@ def as_source(given: object, name: str, *, pair: Sequence[str] = _PAIR) -> Sourc
         given = _with_whole_numbers(given.to_dict("records"))
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise InputError(f"{name} has type {type(given).__name__}; expected {_EXPECTED}")
-    objects = [_check_dict(one, f"{name}[{index}]", pair) for index, one in enumerate(given)]
+    objects = [_check_dict(one, f"{name}[{index}]", fields) for index, one in enumerate(given)]
     if not objects:
         raise InputError(f"{name} has no examples; expected at least one: pass another list")
     return ListedExamples(name, objects)
@@ -145,13 +145,14 @@ def _is_upcast(values: Sequence[object]) -> bool:
     return 0 < len(known) < len(values) and all(value.is_integer() for value in known)
 
 
-def _check_dict(given: object, place: str, pair: Sequence[str]) -> dict:
+def _check_dict(given: object, place: str, fields: Sequence[str]) -> dict:
     if isinstance(given, Mapping):
         return {str(name): _to_plain(value) for name, value in given.items()}
-    if isinstance(given, tuple | list) and len(given) in (2, 3):
-        names = pair if len(given) == 2 else _TRIPLE
-        names = ("words", "tags") if isinstance(given[0], list | tuple) else names
-        return dict(zip(names, map(_to_plain, given), strict=True))
+    if isinstance(given, tuple | list) and given:
+        is_tagged = isinstance(given[0], list | tuple)
+        known = {len(names): names for names in ([("words", "tags")] if is_tagged else [*_FIELDS, fields])}
+        if len(given) in known:
+            return dict(zip(known[len(given)], map(_to_plain, given), strict=True))
     raise InputError(f"{place} is {quote(given)}; expected a dict such as {{'text': ..., 'label': ...}}, or a pair")
 
 

@@ -3,17 +3,17 @@
 import gzip
 import json
 import random
+import types
 
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.labelled_texts import (
-    read_labelled_texts,
-    read_text_examples,
-    write_labelled_csv,
-)
+from bert_keras.pipelines.readers.bad_examples import BadExamples
+from bert_keras.pipelines.readers.labelled_texts import read_text_examples, write_labelled_csv
 from bert_keras.pipelines.readers.tables.column_names import Columns
 from bert_keras.pipelines.readers.tables.tables import open_table
+from bert_keras.tasks.examples.file_options import FileOptions
+from bert_keras.tasks.examples.text_data import read_texts
 from tests.shared_data import shared
 
 EXAMPLES = [
@@ -38,6 +38,15 @@ PUBLISHED = {
 }
 
 
+def read_labelled_texts(path, problem="single_label", **options):
+    """Return the columns of a file of labelled texts, and its examples as lists of their parts."""
+    bad = BadExamples()
+    examples, columns = read_texts(path, FileOptions(**options), problem, bad)
+    bad.check()
+    texts, second_texts, labels, lines, _ = map(list, zip(*examples, strict=True))
+    return types.SimpleNamespace(columns=columns, texts=texts, second_texts=second_texts, labels=labels, lines=lines)
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_data_sets_are_read_completely(name):
     options, columns, num_examples, num_classes = PUBLISHED[name]
@@ -45,11 +54,10 @@ def test_published_data_sets_are_read_completely(name):
         options = {**options, "columns": columns}  # these files have no header line
     data = read_labelled_texts(shared(name), **options)
     assert data.columns == Columns(*columns)
-    assert len(data) == len(data.texts) == len(data.labels) == len(data.lines) == num_examples
-    assert (data.second_texts is None) == (columns[1] is None)
+    assert len(data.texts) == len(data.labels) == len(data.lines) == num_examples
+    assert (None in data.second_texts) == (columns[1] is None)
     if num_classes is None:
         assert 0.0 == min(data.labels) < max(data.labels) == 5.0
-        assert len(data.second_texts) == num_examples
     else:
         assert len(set(data.labels)) == num_classes
 
@@ -60,7 +68,7 @@ def test_written_examples_are_read_back(tmp_path, name):
     data = read_labelled_texts(tmp_path / name)
     assert list(zip(data.texts, data.labels, strict=True)) == EXAMPLES
     assert data.columns == Columns("text", None, "label")
-    assert data.second_texts is None
+    assert set(data.second_texts) == {None}
     assert data.lines == [2, 3, 4, 5, 6]
 
 
@@ -99,7 +107,7 @@ def test_columns_are_found_by_name(write):
 def test_pair_columns_are_used_together_or_not_at_all(write):
     path = write("t.tsv", b"premise\thypothesis\tlabel\na\tb\tyes\n")
     assert read_labelled_texts(path).second_texts == ["b"]
-    assert read_labelled_texts(path, text_column="premise").second_texts is None
+    assert read_labelled_texts(path, text_column="premise").second_texts == [None]
     named = read_labelled_texts(path, text_column="hypothesis", second_text_column="premise")
     assert (named.texts, named.second_texts) == (["b"], ["a"])
 

@@ -12,13 +12,14 @@ import pytest
 
 from bert_keras.config import PROBLEMS
 from bert_keras.pipelines.corpus.text_sources import find_sources, read_lines
-from bert_keras.pipelines.readers.labelled_texts import read_labelled_texts
+from bert_keras.pipelines.readers.bad_examples import BadExamples
 from bert_keras.pipelines.readers.questions import read_questions
 from bert_keras.pipelines.readers.tables.tables import open_table
 from bert_keras.pipelines.readers.words.tagged_words import read_tagged_words, stream_tagged_words
 from bert_keras.pipelines.records.documents import FileText
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, encode_vocabulary, read_vocabulary
 from bert_keras.tasks.examples.file_options import FileOptions
+from bert_keras.tasks.examples.text_data import read_texts as read_labelled_texts
 from bert_keras.tasks.examples.training_data import read_training_data
 from tests.fuzzing import fuzz, mutate_bytes, mutate_json
 from tests.pipelines.readers.whole_tables import read_table
@@ -120,10 +121,18 @@ def mutate_gzip(text):
 
 
 def read_labels(path):
-    for problem in PROBLEMS:
-        yield lambda problem=problem: read_labelled_texts(path, problem=problem)
-    yield lambda: read_labelled_texts(path, problem="multi_label", label_column="labels")
-    yield lambda: read_labelled_texts(path, problem="regression", label_column="score")
+    for problem, column in [
+        *((problem, None) for problem in PROBLEMS),
+        ("multi_label", "labels"),
+        ("regression", "score"),
+    ]:
+        yield lambda problem=problem, column=column: read_labelled(path, problem, column)
+
+
+def read_labelled(path, problem, column):
+    bad = BadExamples()
+    read_labelled_texts(path, FileOptions(label_column=column), problem, bad)
+    bad.check()
 
 
 def read_tables(path):
