@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from bert_keras.checkpoints import save
 from bert_keras.checkpoints.adapters.adapter_files import ADAPTER_FOLDER, build_adapter_files
 from bert_keras.checkpoints.checkpoint import Checkpoint
-from bert_keras.checkpoints.huggingface.card_metadata import MeasuredScores
-from bert_keras.checkpoints.huggingface.model_card import build_model_card
+from bert_keras.checkpoints.huggingface.model_card import MeasuredScores, build_model_card
 from bert_keras.errors import MissingExtraError
 from bert_keras.files import format_json
 from bert_keras.metrics.confusion_figure import render_confusion_matrix
