@@ -15,7 +15,7 @@ REGISTERING_MODULES = (
 # These import Keras themselves; while one of them is being imported, the modules above cannot be imported yet.
 _NEEDED_WHOLE = (
     "bert_keras.distribution",
-    "bert_keras.training.optimizers.bert_optimizer",
+    "bert_keras.training.optimizers.update_rules",
     "bert_keras.training.optimizers.schedules",
 )
 

@@ -11,7 +11,7 @@ from bert_keras.checkpoints.checkpoint import Checkpoint, check_complete
 from bert_keras.checkpoints.google_checkpoint import CONFIG as GOOGLE_CONFIG
 from bert_keras.checkpoints.google_checkpoint import read_google, read_without_weights
 from bert_keras.checkpoints.huggingface.huggingface_folder import read_folder
-from bert_keras.checkpoints.keras_files.preset_checks import check_preset, is_preset
+from bert_keras.checkpoints.keras_files.keras_weights import check_preset, is_preset
 from bert_keras.checkpoints.vocabulary_file import open_tokenizer, read_preset_settings
 from bert_keras.embedding_settings import transformer_folder
 from bert_keras.errors import InputError

@@ -4,7 +4,7 @@ from bert_keras.heads.head import Head
 
 HEAD = Head(
     name="answer",
-    model="bert_keras.modeling.question_answering:BertQuestionAnswerer",
+    model="bert_keras.modeling.classification:BertQuestionAnswerer",
     task="bert_keras.tasks.answer_extraction:QuestionAnswering",
     is_finetuned=True,
     training_reader="bert_keras.tasks.examples.question_data:read_to_answer",

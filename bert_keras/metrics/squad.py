@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bert_keras.errors import InputError
-from bert_keras.metrics.prediction_counts import check_counts
+from bert_keras.metrics.classes import check_counts
 
 _ARTICLES = re.compile(r"\b(?:an?|the)\b")
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)  # ASCII only, as in the official script

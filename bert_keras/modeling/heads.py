@@ -12,7 +12,7 @@ from bert_keras.errors import InputError
 from bert_keras.features import Features, Tensor
 from bert_keras.modeling.base import BertModel
 from bert_keras.modeling.encoder import BertEncoder
-from bert_keras.modeling.initializers import RandomNormal
+from bert_keras.modeling.layers import RandomNormal
 from bert_keras.modeling.sequence_layout import compute_flat_indices
 
 _EXTRA_OUTPUTS = ("hidden_states", "attention_scores")

@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 import safetensors.numpy
 
-from bert_keras.checkpoints.array_files import write_arrays
+from bert_keras.checkpoints.huggingface.weights_file import write_arrays
 from bert_keras.errors import InputError
 from bert_keras.files import CHECKSUMS, check_checksums, read_json, write_checksums, write_json
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument

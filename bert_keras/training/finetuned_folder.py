@@ -14,8 +14,7 @@ from bert_keras.tasks.examples.training_data import TrainingData
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.config.settings_files import FINETUNING_FILE, FINETUNING_KEYS, resolve_settings, to_toml
 from bert_keras.training.finetuning import FineTuned
-from bert_keras.training.search.searched_finetuning import describe_winner
-from bert_keras.training.search.trials import write_csv
+from bert_keras.training.search.searched_finetuning import describe_winner, write_csv
 
 
 def save_finetuned(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import keras
 import tensorflow as tf
 
-from bert_keras.checkpoints.adapters.adapted_layers import check_rank, select_layers
+from bert_keras.checkpoints.adapters.adapter_files import check_rank, select_layers
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
@@ -30,8 +30,7 @@ from bert_keras.training.config.settings import list_fields
 from bert_keras.training.config.settings_files import FINETUNING_KEYS, resolve_settings
 from bert_keras.training.config.sources import upgrade_settings
 from bert_keras.training.finetuned_folder import save_finetuned
-from bert_keras.training.finetuning import FineTuned, run_finetuning
-from bert_keras.training.methods import LabelTraining
+from bert_keras.training.finetuning import FineTuned, LabelTraining, run_finetuning
 from bert_keras.training.search.searched_finetuning import (
     Search,
     SearchSpace,
@@ -42,7 +41,7 @@ from bert_keras.training.search.searched_finetuning import (
 )
 from bert_keras.training.search.settings_search import identify_search, search_settings
 from bert_keras.training.strategies import is_chief
-from bert_keras.training.tracking.text_examples import format_answers
+from bert_keras.training.tracking.tensorboard_log import format_answers
 from bert_keras.training.tracking.tracked_training import check_verbose, track_training
 
 

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from bert_keras.training.backups import BackupOptions, TrainingState
-from bert_keras.training.callbacks import EpochScores, FiniteLoss, StopAfter
+from bert_keras.training.callbacks import EpochScores, FiniteLoss, StopAfter, TrainingLog, choose_window_steps
 from bert_keras.training.optimizers.schedules import TimedLearningRate
 from bert_keras.training.resuming import (
     BackupCallback,
@@ -17,7 +17,6 @@ from bert_keras.training.resuming import (
     restore_variables,
 )
 from bert_keras.training.strategies import is_chief, make_all_reduce_any
-from bert_keras.training.tracking.training_log import TrainingLog, choose_window_steps
 
 HeldOut = tuple[object, int]  # batches to evaluate on, and how many of them
 

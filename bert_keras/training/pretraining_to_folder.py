@@ -18,8 +18,7 @@ from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.pretraining import Pretrained, run_pretraining
 from bert_keras.training.strategies import is_chief
-from bert_keras.training.tracking.tensorboard_log import TensorBoardLog
-from bert_keras.training.tracking.text_examples import format_filled_masks
+from bert_keras.training.tracking.tensorboard_log import TensorBoardLog, format_filled_masks
 from bert_keras.training.tracking.tracked_training import check_verbose, track_training
 
 

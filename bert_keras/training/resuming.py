@@ -12,11 +12,10 @@ import numpy as np
 
 from bert_keras.errors import InputError, InterruptedTrainingError
 from bert_keras.training.backups import BackupOptions, TrainingState
-from bert_keras.training.callbacks import StepCounter
+from bert_keras.training.callbacks import StepCounter, TrainingLog
 from bert_keras.training.config.settings import flatten
 from bert_keras.training.config.sources import upgrade_settings
 from bert_keras.training.optimizers.schedules import TimedLearningRate
-from bert_keras.training.tracking.training_log import TrainingLog
 
 # prefixes of settings that change only the speed of a training or its reports
 _MAY_CHANGE = (

@@ -3,11 +3,10 @@
 import keras
 import numpy as np
 
-from bert_keras.checkpoints.adapters.adapted_layers import AdaptedLayers
-from bert_keras.checkpoints.adapters.adapter_files import Adapter
+from bert_keras.checkpoints.adapters.adapter_files import AdaptedLayers, Adapter
 from bert_keras.checkpoints.building import get_variables, resolve
 from bert_keras.modeling.base import BertModel
-from bert_keras.modeling.initializers import zero_initialization
+from bert_keras.modeling.layers import zero_initialization
 
 
 class LoraModel:

@@ -1,4 +1,4 @@
-"""Read the `config.json` of Hugging Face; `config_writer.py` writes it.
+"""Read the `config.json` of Hugging Face; `../saving.py` writes it.
 
 Keys that change what the model computes are checked strictly; keys that describe its training or storage are ignored.
 """

@@ -1,4 +1,4 @@
-"""Find, check and open `model.safetensors`, in one file or in shards. Pickled weights are never loaded."""
+"""Find, check, open and write `model.safetensors`. Pickled weights are never loaded."""
 
 import functools
 import hashlib
@@ -6,10 +6,11 @@ import os
 import pathlib
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import safetensors
+import safetensors.numpy
 
 from bert_keras.architectures.known_architectures import ARCHITECTURES
 from bert_keras.checkpoints.checkpoint import StoredWeight
@@ -22,6 +23,21 @@ from bert_keras.files import compute_digest, parse_json, read_json
 WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 _DTYPES = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
+
+
+def write_arrays(path: pathlib.Path, arrays: Mapping[str, np.ndarray], metadata: dict[str, str] | None = None) -> None:
+    """Write named arrays as a safetensors file.
+
+    Raises:
+        OSError: the disk is full, or the path cannot be written; safetensors itself raises a `SafetensorError`.
+    """
+    try:
+        safetensors.numpy.save_file(dict(arrays), path, metadata=metadata)
+    except safetensors.SafetensorError as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), os.fspath(path)) from error
 
 
 def is_weights(name: str) -> bool:

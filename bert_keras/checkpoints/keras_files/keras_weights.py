@@ -1,15 +1,17 @@
-"""Compare the size of a model in a Keras config with the size of its weights, before Keras builds the model."""
+"""Check `.keras` files and KerasHub presets before Keras builds models: is the config as large as the weights?"""
 
 import dataclasses
 import os
+import pathlib
 import re
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from bert_keras.architectures.known_architectures import ARCHITECTURES
-from bert_keras.checks import quote, read_field
+from bert_keras.checks import quote, read_field, resolve_inside
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
+from bert_keras.files import read_json
 from bert_keras.heads.known_heads import HEADS
 
 _MAX_PARAMETERS_PER_BYTE = 2  # of int4, Keras's narrowest dtype
@@ -27,6 +29,51 @@ _METRICS = re.compile(r"keras(\.src)?\.metrics(\..*)?")
 # pairs of arguments whose product is the size of a metric's variables
 _METRIC_SIZES = (("num_thresholds", "num_labels"), ("num_classes", "num_classes"))
 _MAX_METRIC_SIZE = 10**7  # 40 MB per variable; AUC with Keras's 200 thresholds has 200 numbers per label
+
+
+# KerasHub builds objects from these
+_CONFIGS = ("config.json", "task.json", "preprocessor.json", "tokenizer.json")
+_INDEX = "model.weights.json"  # lists the files of sharded weights
+
+
+def is_preset(folder: pathlib.Path) -> bool:
+    """Whether a folder is a KerasHub preset, according to its config."""
+    if not (folder / "metadata.json").exists() or not (folder / "config.json").exists():
+        return False
+    registered_name = str(read_json(folder / "config.json").get("registered_name"))
+    return registered_name.startswith(("keras_hub>", "keras_nlp>"))
+
+
+def check_preset(folder: pathlib.Path) -> str | None:
+    """Compare the configs of a preset with its weights, and return the class of its task, or None.
+
+    Raises:
+        InputError: the preset is of another model, is damaged, or its config is larger than its weights.
+    """
+    config = read_json(folder / "config.json")
+    if (backbone := config.get("class_name")) != "BertBackbone":
+        raise InputError(f"{folder} is a preset of {quote(backbone)}; expected BertBackbone: load another preset")
+    read_field(config, "config", dict, source=folder / "config.json")
+    configs = {name: read_json(folder / name) for name in _CONFIGS if (folder / name).exists()}
+    weights = _find_weights(folder)
+    num_bytes = sum(path.stat().st_size for path in weights)
+    for name, values in configs.items():
+        check_fits(values, num_bytes, str(folder / name))
+    for path in weights:
+        check_h5(path, str(path))
+    return read_field(configs.get("task.json", {}), "class_name", str, source=folder / "task.json", default=None)
+
+
+def _find_weights(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Return the paths of the files with weights."""
+    paths = sorted(folder.glob("*.h5"))
+    if (index := folder / _INDEX).exists():
+        shards = read_field(read_json(index), "weight_map", dict, source=index)
+        names = [name for part in shards.values() for name in (part if isinstance(part, list) else [part])]
+        paths += [path for name in names if (path := resolve_inside(folder, name, source=index)) not in paths]
+    if not all(path.is_file() for path in paths):
+        raise InputError(f"{folder} lacks files that {_INDEX} lists: copy the whole folder again")
+    return paths
 
 
 def iterate_objects(value: object) -> Iterator[dict]:

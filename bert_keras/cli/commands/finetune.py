@@ -35,7 +35,7 @@ from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.figures import check_matplotlib
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
 from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.search.trials import format_trials
+from bert_keras.training.search.searched_finetuning import format_trials
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -123,7 +123,7 @@ def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, FineTuning]:
         lambda: finetuning_options.make_settings(arguments),
     )
     if settings.lora_rank is not None:
-        from bert_keras.checkpoints.adapters.adapted_layers import check_rank
+        from bert_keras.checkpoints.adapters.adapter_files import check_rank
 
         check_rank(settings.lora_rank, checkpoint)
     return checkpoint, settings
@@ -215,7 +215,7 @@ def _describe_adapters(settings: FineTuning, task: Task, checkpoint: Checkpoint)
     """Return the LoRA adapters and how many parameters they train, to print; nothing without `--lora-rank`."""
     if settings.lora_rank is None:
         return {}
-    from bert_keras.checkpoints.adapters.adapted_layers import count_trained_parameters
+    from bert_keras.checkpoints.adapters.adapter_files import count_trained_parameters
 
     num_trained, num_parameters = count_trained_parameters(
         task.head.model_name,

@@ -22,8 +22,7 @@ from bert_keras.tasks.sequence_runner import SequenceRunner
 from bert_keras.tasks.text_classification import compute_balanced_weights
 from bert_keras.training.config.finetuning_settings import Distillation
 from bert_keras.training.distilling.student_start import start_student
-from bert_keras.training.finetuning import digest_examples
-from bert_keras.training.methods import LabelTraining
+from bert_keras.training.finetuning import LabelTraining, digest_examples
 from bert_keras.training.resuming import digest_weights
 
 

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import keras
 
 from bert_keras.training.config.tables import OptimizerSettings
-from bert_keras.training.optimizers.bert_optimizer import BertOptimizer
 from bert_keras.training.optimizers.schedules import RateSequence, WarmupDecay
-from bert_keras.training.optimizers.update_rules import BertAdamW, BertMuon, Lamb
+from bert_keras.training.optimizers.update_rules import BertAdamW, BertMuon, BertOptimizer, Lamb
 
 
 def adamw(learning_rate: float, num_steps: int | None, **settings: float | str) -> BertAdamW:

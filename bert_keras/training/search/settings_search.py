@@ -20,8 +20,17 @@ from bert_keras.training.backups import NO_BACKUP, BackupOptions
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.finetuning import FineTuned, identify_data
 from bert_keras.training.resuming import digest_text
-from bert_keras.training.search.searched_finetuning import Search, SearchSpace
-from bert_keras.training.search.trials import COMPLETE, DIVERGED, RANGES, STOPPED, TrialLog, TrialResult, find_best
+from bert_keras.training.search.searched_finetuning import (
+    COMPLETE,
+    DIVERGED,
+    RANGES,
+    STOPPED,
+    Search,
+    SearchSpace,
+    TrialLog,
+    TrialResult,
+    find_best,
+)
 
 TrainTrial = Callable[..., FineTuned]  # called with the settings, the number of the trial, and a callback
 
