@@ -5,7 +5,7 @@ import hashlib
 import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import keras
 import tensorflow as tf
@@ -19,15 +19,14 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import EncodedSequences, LabelledSequences, Task
 from bert_keras.tasks.engines.keras_engine import KerasEngine
-from bert_keras.tasks.examples.training_data import TrainingData
 from bert_keras.tasks.sequence_runner import SequenceRunner
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
 from bert_keras.training.callbacks import EpochScores
 from bert_keras.training.config.finetuning_settings import FineTuning
+from bert_keras.training.finetuned_folder import FineTuned
 from bert_keras.training.fitting import Phase, fit_phases
 from bert_keras.training.optimizers.named_optimizers import adamw
 from bert_keras.training.resuming import digest_weights
-from bert_keras.training.search.searched_finetuning import TrialResult
 from bert_keras.training.strategies import distribute_batches, dtype_policy_scope, make_all_reduce_any
 
 # The default of transformers' Trainer. With pretraining's 1e-6, weights with small gradients would hardly move in the
@@ -138,39 +137,6 @@ def _get_depth(path: str, num_blocks: int) -> int:
     if block := re.search(r"(?:^|/)block_(\d+)/", path):
         return num_blocks + 1 - int(block[1])
     return num_blocks + 2 if re.search(r"(?:^|/)(embeddings|embedding_projection)/", path) else 0
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class FineTuned:
-    """The result of a fine-tuning run.
-
-    Attributes:
-        model: the model, with the weights of the best epoch if `FineTuning.keep_best`, or else of the last.
-        tokenizer: the tokenizer of the checkpoint.
-        task: the task, with a threshold that is calibrated on the held-out examples, if it has one.
-        scores: the scores of this model on the held-out examples, keyed by name.
-        answers: the answers to the held-out examples.
-        epochs: the scores of each epoch.
-        best: the index of the model's epoch, from 0.
-        log: the training log as JSON Lines, see `TrainingLog`.
-        data: the examples and how they were read, if `bk.finetune` read them.
-        settings: the training settings.
-        trials: the results of all trials, if `bk.finetune` searched for the settings.
-        adapter: the LoRA adapter, if one was trained; `model` has it merged.
-    """
-
-    model: keras.Model
-    tokenizer: BertTokenizer
-    task: Task
-    scores: Mapping[str, float]
-    answers: Sequence[Mapping]
-    epochs: Sequence[Mapping[str, float]]
-    best: int
-    log: str
-    data: TrainingData | None = None
-    settings: FineTuning = dataclasses.field(default_factory=FineTuning)
-    trials: Sequence[TrialResult] = ()
-    adapter: Adapter | None = None
 
 
 def run_finetuning(

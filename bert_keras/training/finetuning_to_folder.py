@@ -29,8 +29,8 @@ from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.config.settings import list_fields
 from bert_keras.training.config.settings_files import FINETUNING_KEYS, resolve_settings
 from bert_keras.training.config.sources import upgrade_settings
-from bert_keras.training.finetuned_folder import save_finetuned
-from bert_keras.training.finetuning import FineTuned, LabelTraining, run_finetuning
+from bert_keras.training.finetuned_folder import FineTuned
+from bert_keras.training.finetuning import LabelTraining, run_finetuning
 from bert_keras.training.search.searched_finetuning import (
     Search,
     SearchSpace,
@@ -161,7 +161,7 @@ def finetune(
     )
 
     def write(tuned: FineTuned, folder: str | os.PathLike) -> None:
-        save_finetuned(tuned, folder, start=checkpoint, card_facts=card_facts, overwrite=overwrite)
+        tuned.save(folder, start=checkpoint, card_facts=card_facts, overwrite=overwrite)
 
     trials = None if out is None else get_search_folder(out)
 

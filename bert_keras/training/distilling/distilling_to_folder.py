@@ -31,8 +31,7 @@ from bert_keras.training.config.settings_files import DISTILLATION_FILE, DISTILL
 from bert_keras.training.config.sources import upgrade_settings
 from bert_keras.training.distilling.student_start import start_student
 from bert_keras.training.distilling.teacher_training import TeacherTraining, make_student_checkpoint, score_teacher
-from bert_keras.training.finetuned_folder import collect_metrics, list_card_facts, write_trained
-from bert_keras.training.finetuning import FineTuned
+from bert_keras.training.finetuned_folder import FineTuned
 from bert_keras.training.finetuning_to_folder import FineTuningRun, split_settings
 from bert_keras.training.strategies import is_chief
 from bert_keras.training.tracking.tracked_training import check_verbose
@@ -49,6 +48,11 @@ class Distilled(FineTuned):
         teacher_size: the number of parameters of the teacher.
         student: where the student's first weights are from.
     """
+
+    command = "distill"
+    title = "How it was distilled"
+    settings_file = DISTILLATION_FILE
+    settings_keys = DISTILLATION_KEYS
 
     teacher_scores: Mapping[str, float] = dataclasses.field(default_factory=dict)
     teacher_size: int = 0
@@ -68,6 +72,29 @@ class Distilled(FineTuned):
             ("teacher", self.teacher_size, self.teacher_scores[name]),
             ("student", self.model.count_params(), self.scores[name]),
         ]
+
+    def collect_metrics(self) -> dict[str, object]:
+        """Return the contents of `metrics.json`: those of a fine-tuning, and the sizes and scores of both models."""
+        teacher = {"scores": dict(self.teacher_scores), "parameters": self.teacher_size}
+        sizes = {"parameters": self.model.count_params(), "teacher": teacher, "ratio": self.ratio}
+        return {**super().collect_metrics(), **sizes}
+
+    def list_facts(self, start: Checkpoint, given: Mapping[str, object] | None) -> dict[str, object]:
+        """Return what the model card says about the training, see `FineTuned.list_facts`; `start` is the teacher."""
+        teacher = {"teacher": str(start)} if given is None else {}
+        return {**teacher, **super().list_facts(start, given), "student": self.student}
+
+    def list_remarks(self) -> list[str]:
+        """Return the paragraphs of the model card after the scores."""
+        name, [(_, theirs, their_score), (_, ours, score)] = self.task.main_score, self.compare()
+        remarks = [
+            f"The teacher has {theirs:,} parameters and {name} {their_score:.4g}; this model {ours:,} and {score:.4g}."
+        ]
+        if not self.data.is_dev_labelled:
+            remarks.append(
+                "The held-out examples have no labels: these scores compare with the answers of the teacher."
+            )
+        return remarks
 
 
 def distill(
@@ -173,47 +200,7 @@ def distill(
         return Distilled(**fields, **given, student=description)
 
     def write(distilled: Distilled, folder: str | os.PathLike) -> None:
-        save_distilled(distilled, folder, teacher=teacher, card_facts=card_facts, overwrite=overwrite)
+        distilled.save(folder, start=teacher, card_facts=card_facts, overwrite=overwrite)
 
     backup = BackupOptions(every_steps=backup_every, resume=resume, allow_changes=allow_changes, spell=spell)
     return train_to_folder(out, train_all, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
-
-
-def save_distilled(
-    distilled: Distilled,
-    folder: str | os.PathLike,
-    *,
-    teacher: Checkpoint,
-    card_facts: Mapping[str, object] | None,
-    overwrite: bool,
-) -> None:
-    """Write a student as a checkpoint folder; see `distill`."""
-    if card_facts is None:
-        card_facts = {"teacher": str(teacher), **list_card_facts(distilled.settings, distilled.data)}
-    name, [(_, theirs, their_score), (_, ours, score)] = distilled.task.main_score, distilled.compare()
-    remarks = [
-        f"The teacher has {theirs:,} parameters and {name} {their_score:.4g}; this model {ours:,} and {score:.4g}."
-    ]
-    if not distilled.data.is_dev_labelled:
-        remarks.append("The held-out examples have no labels: these scores compare with the answers of the teacher.")
-    write_trained(
-        distilled,
-        folder,
-        start=teacher,
-        facts={**card_facts, "student": distilled.student},
-        title="How it was distilled",
-        settings_file=DISTILLATION_FILE,
-        keys=DISTILLATION_KEYS,
-        metrics=collect_distillation_metrics(distilled),
-        remarks=remarks,
-        is_measured=distilled.data.is_dev_labelled,
-        overwrite=overwrite,
-        written_by="distill",
-    )
-
-
-def collect_distillation_metrics(distilled: Distilled) -> dict[str, object]:
-    """Return the contents of `metrics.json`: those of a fine-tuning, the parameters, and the same of the teacher."""
-    teacher = {"scores": dict(distilled.teacher_scores), "parameters": distilled.teacher_size}
-    sizes = {"parameters": distilled.model.count_params(), "teacher": teacher, "ratio": distilled.ratio}
-    return {**collect_metrics(distilled), **sizes}

@@ -18,7 +18,8 @@ from bert_keras.errors import DivergedTrainingError, InputError, InterruptedTrai
 from bert_keras.tasks.examples.training_data import TrainingData
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
 from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.finetuning import FineTuned, identify_data
+from bert_keras.training.finetuned_folder import FineTuned
+from bert_keras.training.finetuning import identify_data
 from bert_keras.training.resuming import digest_text
 from bert_keras.training.search.searched_finetuning import (
     COMPLETE,

@@ -10,7 +10,7 @@ import pytest
 from bert_keras.errors import DivergedTrainingError, InputError
 from bert_keras.training.backups import BackupOptions
 from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.finetuning import FineTuned
+from bert_keras.training.finetuned_folder import FineTuned
 from bert_keras.training.search.searched_finetuning import (
     Search,
     format_trials,
