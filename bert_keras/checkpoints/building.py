@@ -85,19 +85,14 @@ def get_variables(model: BertModel) -> dict[str, keras.Variable]:
     Raises:
         InputError: the model was quantized, so its variables are integer codes.
     """
-    names = list_model_weights(model)
-    for name in names:
-        _check_not_quantized(model, name.ours)
-    return {name.ours: resolve(model, name.ours) for name in names}
-
-
-def _check_not_quantized(model: BertModel, weight: str) -> None:
-    layer = weight.rpartition(".")[0]
-    if mode := getattr(resolve(model, layer).dtype_policy, "quantization_mode", None):
-        raise InputError(
-            f"the layer {layer} of {type(model).__name__} is quantized ({mode}); expected float weights: save, convert "
-            "or export the model before you call its quantize()"
-        )
+    names = [name.ours for name in list_model_weights(model)]
+    for layer in dict.fromkeys(name.rpartition(".")[0] for name in names):
+        if mode := getattr(resolve(model, layer).dtype_policy, "quantization_mode", None):
+            raise InputError(
+                f"the layer {layer} of {type(model).__name__} is quantized ({mode}); expected float weights: save, "
+                "convert or export the model before you call its quantize()"
+            )
+    return {name: resolve(model, name) for name in names}
 
 
 def build_model(checkpoint: Checkpoint) -> BertModel:

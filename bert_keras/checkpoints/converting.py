@@ -16,7 +16,6 @@ from bert_keras.checkpoints.saving import save
 from bert_keras.errors import InputError, UnsupportedTokenizerError
 from bert_keras.heads.known_heads import get_head
 from bert_keras.modeling.base import BertModel
-from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder
 from bert_keras.publishing import check_writable_folder
 
@@ -72,12 +71,17 @@ def convert(
     else:
         source = read_checkpoint(source)
         source = source if adapter is None else merge_adapter(source, adapter)
-    model = load(source)
-    lost = _list_skipped(source, model) if isinstance(source, Checkpoint) else []
-    tokenizer = _load_tokenizer(source, lost)
-    task = source.task if isinstance(source, Checkpoint) else None
+    model, lost, task, length = load(source), [], None, None
+    if isinstance(source, Checkpoint):
+        lost, task = _list_skipped(source, model), source.task
+    try:
+        tokenizer = load_tokenizer(source)
+    except UnsupportedTokenizerError as error:
+        tokenizer = None
+        lost.append(f"the tokenizer: {error}")
     if to == "huggingface":
-        length = _read_max_length(source) if tokenizer is None else None
+        if tokenizer is None and isinstance(source, Checkpoint) and get_head(source.model).has_modules:
+            length = TokenizerFolder(source.source).max_sequence_length()
         save(model, tokenizer, out, overwrite=overwrite, task=task, max_sequence_length=length, written_by="convert")
     else:
         lost += write_preset(model, tokenizer, out, overwrite=overwrite, task=task)
@@ -90,19 +94,3 @@ def _list_skipped(source: Checkpoint, model: BertModel) -> list[str]:
     unused = [weight.name for name, weight in source.weights.items() if name not in variables]
     skipped = [*source.not_carried_over, *describe_unused_tensors(unused, type(model).__name__)]
     return skipped if source.generator is None else [*skipped, *source.generator.not_carried_over]
-
-
-def _load_tokenizer(source: str | os.PathLike | Checkpoint, lost: list[str]) -> BertTokenizer | None:
-    """Load the source's tokenizer; if it is unsupported, append the reason to `lost` and return None."""
-    try:
-        return load_tokenizer(source)
-    except UnsupportedTokenizerError as error:
-        lost.append(f"the tokenizer: {error}")
-        return None
-
-
-def _read_max_length(source: str | os.PathLike | Checkpoint) -> int | None:
-    """Return the maximum length in tokens in an embedder's folder, even if its tokenizer is unsupported."""
-    if not isinstance(source, Checkpoint) or not get_head(source.model).has_modules:
-        return None
-    return TokenizerFolder(source.source).max_sequence_length()

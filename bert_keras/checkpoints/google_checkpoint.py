@@ -34,9 +34,14 @@ def read_google(folder: str | os.PathLike) -> Checkpoint:
         InputError: there is not exactly one checkpoint, it is damaged, the config does not fit, or the encoder has
             variables that ours does not have.
     """
+    import tensorflow as tf
+
     folder = pathlib.Path(folder)
     config, read_tokenizer, index = read_without_weights(folder)
-    reader = _open(index)
+    try:
+        reader = tf.train.load_checkpoint(str(index.with_suffix("")))
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        raise InputError(f"{index} cannot be read ({_get_first_line(error)}): copy the checkpoint again") from None
     shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
     if _OBJECT_GRAPH in shapes:
         raise InputError(
@@ -104,7 +109,10 @@ def read_without_weights(folder: pathlib.Path) -> tuple[BertConfig, Callable[[],
     Raises:
         InputError: the config or the vocabulary is invalid, or there is not exactly one checkpoint.
     """
-    config = read_config(_rename_gelu(read_json(folder / CONFIG)), str(folder / CONFIG))
+    values = read_json(folder / CONFIG)
+    if values.get("hidden_act") == "gelu":  # for which Google's code uses the tanh approximation
+        values["hidden_act"] = "gelu_tanh"
+    config = read_config(values, str(folder / CONFIG))
     read_tokenizer = open_tokenizer(folder, config.vocabulary_size)
     indexes = sorted(folder.glob("*.ckpt*.index"))
     if len(indexes) != 1:
@@ -114,20 +122,6 @@ def read_without_weights(folder: pathlib.Path) -> tuple[BertConfig, Callable[[],
             "checkpoint in the folder"
         )
     return config, read_tokenizer, indexes[0]
-
-
-def _rename_gelu(values: dict) -> dict:
-    """Rename "gelu", for which Google's code uses the tanh approximation."""
-    return {**values, "hidden_act": "gelu_tanh"} if values.get("hidden_act") == "gelu" else values
-
-
-def _open(index: pathlib.Path):
-    import tensorflow as tf
-
-    try:
-        return tf.train.load_checkpoint(str(index.with_suffix("")))
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        raise InputError(f"{index} cannot be read ({_get_first_line(error)}): copy the checkpoint again") from None
 
 
 def _read(reader, name: str, source: str) -> np.ndarray:

@@ -103,6 +103,8 @@ class BertQuestionAnswerer(HeadModel):
 class _ClassModel(HeadModel):
     """Base of the two classifiers: dropout, then `num_classes` logits with labels."""
 
+    config_names = ("num_classes", "labels", "dropout_rate")
+
     def __init__(
         self,
         encoder: BertEncoder,
@@ -121,14 +123,23 @@ class _ClassModel(HeadModel):
         self.dropout.build((None, encoder.config.hidden_dim))
         self.classifier = make_output_layer(encoder.config, num_classes, "classifier")
 
-    def get_config(self):
-        """Return the constructor arguments as plain values."""
-        return {
-            **super().get_config(),
-            "num_classes": self.num_classes,
-            "labels": list(self.labels) if self.labels else None,
-            "dropout_rate": self.dropout_rate,
-        }
+    def default_loss(self):
+        """Return the default loss, keyed by output name."""
+        loss = {
+            "single_label": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none"),
+            "multi_label": keras.losses.BinaryCrossentropy(from_logits=True, reduction="none"),
+            "regression": keras.losses.MeanSquaredError(reduction="none"),
+        }[getattr(self, "problem", "single_label")]
+        return {"logits": GlobalBatchMean(loss, "logits")}
+
+    def default_metrics(self):
+        """Return new metrics, keyed by output name."""
+        metric = {
+            "single_label": keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+            "multi_label": keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0),  # logit 0 = probability 1/2
+            "regression": keras.metrics.RootMeanSquaredError(name="rmse"),
+        }[getattr(self, "problem", "single_label")]
+        return {"logits": [metric]}
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -165,6 +176,8 @@ class BertClassifier(_ClassModel):
         >>> tuple(model({"token_ids": ids, "padding_mask": np.ones_like(ids)})["logits"].shape)
         (1, 2)
     """
+
+    config_names = (*_ClassModel.config_names, "problem")
 
     def __init__(
         self,
@@ -205,24 +218,6 @@ class BertClassifier(_ClassModel):
             pooled = self.cls_act(self.cls_dense(self.cls_dropout(first[:, 0], training=applies_dropout)))
         return {"logits": self.classifier(self.dropout(pooled, training=applies_dropout)), **extra}
 
-    def default_loss(self):
-        """Return the default loss, keyed by output name."""
-        loss = {
-            "single_label": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none"),
-            "multi_label": keras.losses.BinaryCrossentropy(from_logits=True, reduction="none"),
-            "regression": keras.losses.MeanSquaredError(reduction="none"),
-        }[self.problem]
-        return {"logits": GlobalBatchMean(loss, "logits")}
-
-    def default_metrics(self):
-        """Return new metrics, keyed by output name."""
-        metric = {
-            "single_label": keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
-            "multi_label": keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0),  # logit 0 = probability 1/2
-            "regression": keras.metrics.RootMeanSquaredError(name="rmse"),
-        }[self.problem]
-        return {"logits": [metric]}
-
     def match_labels(self, x: Tensor, y: Any, outputs: dict):
         """Return labels and outputs with the same keys."""
         return {"logits": y}, outputs
@@ -230,10 +225,6 @@ class BertClassifier(_ClassModel):
     def label_weights(self, x: Tensor, y: Any, sample_weight: Tensor | None):
         """Return the weight of each label, keyed by output name."""
         return {"logits": make_example_weights(y, sample_weight)}
-
-    def get_config(self):
-        """Return the constructor arguments as plain values."""
-        return {**super().get_config(), "problem": self.problem}
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -283,15 +274,6 @@ class BertTokenClassifier(_ClassModel):
         encoded = self.encode(inputs, training, **returns)
         vectors = self.dropout(encoded["sequence_output"], training=self.encoder.applies_dropout(training))
         return {"logits": self.classifier(vectors), **select_extra_outputs(encoded)}
-
-    def default_loss(self):
-        """Return the default loss, keyed by output name."""
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
-        return {"logits": GlobalBatchMean(loss, "logits")}
-
-    def default_metrics(self):
-        """Return new metrics, keyed by output name."""
-        return {"logits": [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]}
 
     def match_labels(self, x: Tensor, y: Any, outputs: dict):
         """Return labels and outputs with the same keys."""

@@ -1,6 +1,6 @@
 """`HeadModel`: base class of the models with a head: an encoder, default losses, and labels matched to outputs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -27,6 +27,7 @@ class HeadModel(BertModel):
     """
 
     has_vectors: bool = False  # whether its output is a vector per text, whose distance to another one matters
+    config_names: tuple[str, ...] = ()  # of the arguments besides the encoder; attributes with these names hold them
 
     def __init__(self, encoder: BertEncoder, **kwargs):
         super().__init__(**kwargs)
@@ -157,13 +158,21 @@ class HeadModel(BertModel):
 
     def get_config(self):
         """Return the constructor arguments as plain values."""
-        return {**super().get_config(), "encoder": keras.saving.serialize_keras_object(self.encoder)}
+        arguments = {name: to_plain(getattr(self, name)) for name in self.config_names}
+        return {**super().get_config(), "encoder": keras.saving.serialize_keras_object(self.encoder), **arguments}
 
     @classmethod
     def from_config(cls, config: dict, custom_objects: dict | None = None):
         """Create an instance from `get_config`."""
         encoder = keras.saving.deserialize_keras_object(config["encoder"], custom_objects=custom_objects)
         return cls(**{**config, "encoder": encoder})
+
+
+def to_plain(value: Any) -> Any:
+    """Convert mappings and tuples to dicts and lists, as JSON has them."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def make_output_layer(config: BertConfig, units: int, name: str) -> keras.layers.Dense:

@@ -56,6 +56,7 @@ class MaskedLMModel(HeadModel):
     """Base of the models with a masked-LM head."""
 
     extra_inputs = ("mask_positions",)
+    config_names = ("head_act",)
 
     def __init__(self, encoder: BertEncoder, *, head_act: str | None = None, **kwargs):
         super().__init__(encoder, **kwargs)
@@ -85,10 +86,6 @@ class MaskedLMModel(HeadModel):
         """Return the weight of each label, keyed by output name."""
         check_no_sample_weight(self, sample_weight)
         return {"mlm_logits": y["mask_weights"]}
-
-    def get_config(self):
-        """Return the constructor arguments as plain values."""
-        return {**super().get_config(), "head_act": self.head_act}
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

@@ -69,7 +69,10 @@ def select_layers(model: str, checkpoint: Checkpoint, num_frozen_blocks: int = 0
     uses_pooler = has_pooler and not get_head(model).keeps_pooler
     pooler = {_POOLER} if uses_pooler and checkpoint.has_pooler else set()
     kernels = [
-        name for name in names if name.is_kernel and (_is_in_block(name, num_frozen_blocks) or name.ours in pooler)
+        name
+        for name in names
+        if name.is_kernel
+        and (name.ours in pooler or ((block := _BLOCK.match(name.ours)) and int(block[1]) >= num_frozen_blocks))
     ]
     if not kernels:
         raise InputError(
@@ -81,11 +84,6 @@ def select_layers(model: str, checkpoint: Checkpoint, num_frozen_blocks: int = 0
         name for name in names if not name.ours.startswith("encoder.") or (fresh and name.ours.startswith(fresh))
     ]
     return AdaptedLayers(model, checkpoint.config, names, kernels, trained)
-
-
-def _is_in_block(name: WeightName, num_frozen_blocks: int) -> bool:
-    match = _BLOCK.match(name.ours)
-    return match is not None and int(match[1]) >= num_frozen_blocks
 
 
 def check_rank(rank: int, checkpoint: Checkpoint) -> None:
@@ -194,7 +192,8 @@ def _build_config(adapter: Adapter, base: str | os.PathLike) -> dict[str, object
         "r": adapter.rank,
         "lora_alpha": adapter.alpha,
         "target_modules": _list_target_modules(adapter.layers),
-        "modules_to_save": _list_saved_modules(adapter.layers),
+        # those that were trained directly, without an adapter: `classifier`, `qa_outputs`, `pooler`
+        "modules_to_save": list(dict.fromkeys(one.huggingface.split(".")[0] for one in adapter.layers.trained)) or None,
         "bias": "none",
         "fan_in_fan_out": False,
         "inference_mode": True,
@@ -229,8 +228,3 @@ def _get_ending(name: WeightName) -> str:
     """Return the name of a dense layer without its block: `attention.self.query`, `pooler.dense`."""
     parts = name.huggingface.removesuffix(".weight").split(".")
     return ".".join(parts[3:] if parts[:2] == ["encoder", "layer"] else parts)
-
-
-def _list_saved_modules(layers: AdaptedLayers) -> Sequence[str] | None:
-    """Return the modules that were trained directly, without an adapter: `classifier`, `qa_outputs`, `pooler`."""
-    return list(dict.fromkeys(name.huggingface.split(".")[0] for name in layers.trained)) or None

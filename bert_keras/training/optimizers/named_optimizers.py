@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import keras
-
 from bert_keras.training.config.tables import OptimizerSettings
 from bert_keras.training.optimizers.schedules import RateSequence, WarmupDecay
 from bert_keras.training.optimizers.update_rules import BertAdamW, BertMuon, BertOptimizer, Lamb
@@ -51,17 +49,13 @@ def make_optimizer(settings: OptimizerSettings, schedules: Sequence[tuple[float,
     """
     if isinstance(schedules, int):
         schedules = [(settings.learning_rate, schedules)]
-    learning_rate = settings.learning_rate if schedules is None else _make_schedule(settings, schedules)
+    learning_rate = settings.learning_rate
+    if schedules is not None:
+        parts = [
+            WarmupDecay(settings.schedule, peak, steps, int(steps * settings.warmup_ratio), power=settings.power)
+            for peak, steps in schedules
+        ]
+        learning_rate = parts[0] if len(parts) == 1 else RateSequence(parts)
     numbers = {name: getattr(settings, name) for name in ("weight_decay", "beta_1", "beta_2", "epsilon")}
     kind = {"adamw": BertAdamW, "lamb": Lamb, "muon": BertMuon}[settings.name]
     return kind(learning_rate, **numbers, global_clipnorm=settings.clip_norm or None)
-
-
-def _make_schedule(
-    settings: OptimizerSettings, schedules: Sequence[tuple[float, int]]
-) -> keras.optimizers.schedules.LearningRateSchedule:
-    parts = [
-        WarmupDecay(settings.schedule, peak, num_steps, int(num_steps * settings.warmup_ratio), power=settings.power)
-        for peak, num_steps in schedules
-    ]
-    return parts[0] if len(parts) == 1 else RateSequence(parts)

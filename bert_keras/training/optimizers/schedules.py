@@ -97,13 +97,8 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self) -> dict:
         """Return the arguments of the constructor."""
-        return {
-            "kind": self.kind,
-            "peak_learning_rate": self.peak_learning_rate,
-            "num_steps": self.num_steps,
-            "num_warmup_steps": self.num_warmup_steps,
-            "power": self.power,
-        }
+        names = ("kind", "peak_learning_rate", "num_steps", "num_warmup_steps", "power")
+        return {name: getattr(self, name) for name in names}
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

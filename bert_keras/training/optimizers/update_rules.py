@@ -84,12 +84,12 @@ class BertOptimizer(keras.optimizers.Optimizer):
 
     def __init__(
         self,
-        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule,
+        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule = 1e-3,
         *,
-        weight_decay: float,
-        beta_1: float,
-        beta_2: float,
-        epsilon: float,
+        weight_decay: float = 0.004,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
         not_decayed: Sequence[str] = NOT_DECAYED,
         jit_update: bool = False,
         **kwargs: object,
@@ -112,12 +112,12 @@ class BertOptimizer(keras.optimizers.Optimizer):
         if self.built:
             return
         super().build(variables)
-        self._slots = _Slots([self._make_slot(place, variable) for place, variable in enumerate(variables)])
-
-    def _make_slot(self, place: int, variable: keras.Variable) -> Slot:
-        names = ["momentum", "velocity"] if self.has_second_moment(variable) else ["momentum"]
-        (first,), *second = self.add_optimizer_variables([variable], names)
-        return Slot(place, variable, first, second[0][0] if second else None, self.decays(variable))
+        slots = []
+        for place, variable in enumerate(variables):
+            names = ["momentum", "velocity"] if self.has_second_moment(variable) else ["momentum"]
+            (first,), *second = self.add_optimizer_variables([variable], names)
+            slots.append(Slot(place, variable, first, second[0][0] if second else None, self.decays(variable)))
+        self._slots = _Slots(slots)
 
     def has_second_moment(self, variable: keras.Variable) -> bool:
         """Return whether a variable has a running mean of its squared gradients."""
@@ -203,9 +203,9 @@ class BertAdamW(BertOptimizer):
 
     Args:
         learning_rate: a float or a schedule.
-        weight_decay, beta_1, beta_2, epsilon: as in `keras.optimizers.AdamW`, with the same defaults.
         rate_factors: one factor of the learning rate for each trainable variable, in their order; None = 1 for all.
-        **kwargs: see `BertOptimizer`.
+        **kwargs: `weight_decay`, `beta_1`, `beta_2` and `epsilon`, as in `keras.optimizers.AdamW` and with the same
+            defaults; and those of `BertOptimizer`.
 
     Raises:
         InputError: in `build`, if the number of factors differs from the number of variables.
@@ -215,16 +215,10 @@ class BertAdamW(BertOptimizer):
         self,
         learning_rate: float | keras.optimizers.schedules.LearningRateSchedule = 1e-3,
         *,
-        weight_decay: float = 0.004,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
         rate_factors: Sequence[float] | None = None,
         **kwargs: object,
     ):
-        super().__init__(
-            learning_rate, weight_decay=weight_decay, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, **kwargs
-        )
+        super().__init__(learning_rate, **kwargs)
         self.rate_factors = None if rate_factors is None else list(rate_factors)
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
@@ -265,7 +259,6 @@ class Lamb(BertOptimizer):
     Args:
         learning_rate: a float or a schedule.
         weight_decay: lambda in the paper.
-        beta_1, beta_2: decay of the two moments.
         epsilon: added to the square root of the second moment.
         **kwargs: see `BertOptimizer`.
     """
@@ -275,14 +268,10 @@ class Lamb(BertOptimizer):
         learning_rate: float | keras.optimizers.schedules.LearningRateSchedule = 1e-3,
         *,
         weight_decay: float = 0.01,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
         epsilon: float = 1e-6,
         **kwargs: object,
     ):
-        super().__init__(
-            learning_rate, weight_decay=weight_decay, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, **kwargs
-        )
+        super().__init__(learning_rate, weight_decay=weight_decay, epsilon=epsilon, **kwargs)
 
     def update(self, slot: Slot, gradient: keras.KerasTensor, rate: keras.KerasTensor, step: keras.KerasTensor) -> None:
         """Update one variable and its moments, see `BertOptimizer.update`."""
