@@ -41,8 +41,7 @@ from bert_keras.training.search.searched_finetuning import (
 )
 from bert_keras.training.search.settings_search import identify_search, search_settings
 from bert_keras.training.strategies import is_chief
-from bert_keras.training.tracking.tensorboard_log import format_answers
-from bert_keras.training.tracking.tracked_training import check_verbose, track_training
+from bert_keras.training.tracking.tracked_training import check_verbose, format_answers, track_training
 
 
 def finetune(

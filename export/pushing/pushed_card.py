@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
-from bert_keras.checkpoints.huggingface.card_snippets import replace_folder
 from bert_keras.checkpoints.huggingface.model_card import (
     CardFacts,
     MeasuredScores,
@@ -14,6 +13,7 @@ from bert_keras.checkpoints.huggingface.model_card import (
     format_card,
     format_metadata,
     is_default_widget,
+    replace_folder,
 )
 from bert_keras.checks import quote
 from bert_keras.errors import InputError

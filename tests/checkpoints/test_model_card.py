@@ -13,8 +13,12 @@ from huggingface_hub.repocard_data import eval_results_to_model_index
 from hypothesis import strategies
 
 import bert_keras as bk
-from bert_keras.checkpoints.huggingface.card_snippets import replace_folder
-from bert_keras.checkpoints.huggingface.model_card import MeasuredScores, build_model_card, format_metadata
+from bert_keras.checkpoints.huggingface.model_card import (
+    MeasuredScores,
+    build_model_card,
+    format_metadata,
+    replace_folder,
+)
 from bert_keras.checkpoints.reading import read_checkpoint
 from tests.checkpoints.tiny_folders import write_classifier
 from tests.conftest import MODELS

@@ -122,8 +122,7 @@ def run(arguments: argparse.Namespace) -> None:
         return
     load_tensorflow()
     strategy = training_options.prepare_devices(arguments)
-    from bert_keras.training.distilling.distilling_to_folder import distill
-    from bert_keras.training.distilling.teacher_training import score_teacher
+    from bert_keras.training.distilling.distilling_to_folder import distill, score_teacher
     from bert_keras.training.strategies import is_chief
     from bert_keras.training.tracking.tracked_training import FitProgress
 

@@ -17,7 +17,7 @@ from bert_keras.tasks.examples.distillation_data import DistillationData, read_d
 from bert_keras.tasks.examples.file_options import FileOptions
 from bert_keras.tasks.token_classification import TokenClassification
 from bert_keras.training.config.finetuning_settings import Distillation
-from bert_keras.training.distilling.teacher_training import (
+from bert_keras.training.distilling.distilling_to_folder import (
     TeacherTraining,
     add_known_labels,
     fit_width,
