@@ -179,17 +179,14 @@ def read_processor(cpuinfo: pathlib.Path = _CPUINFO) -> Processor:
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         features = ("NEON",) if platform.machine() in ("arm64", "aarch64") else ()
-        return Processor(_read_mac_model() or platform.processor() or platform.machine(), features)
+        command = ["sysctl", "-n", "machdep.cpu.brand_string"]  # of macOS
+        try:
+            model = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
+        except (OSError, subprocess.TimeoutExpired):
+            model = ""
+        return Processor(model or platform.processor() or platform.machine(), features)
     pairs = [line.partition(":") for line in lines]
     values = {name.strip(): value.strip() for name, _, value in reversed(pairs)}  # of the first core
     flags = set(values.get("flags", values.get("Features", "")).split())
     features = tuple(name for name, names in _FEATURES.items() if flags.intersection(names))
     return Processor(values.get("model name") or platform.machine(), features)
-
-
-def _read_mac_model() -> str | None:
-    try:
-        done = subprocess.run(["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() or None

@@ -102,21 +102,16 @@ def clean_up(folder: pathlib.Path) -> None:
     if folder.parent.is_dir():
         for path in folder.parent.iterdir():
             if re.fullmatch(rf"\.{name}\.[0-9a-f]{{8}}\.old", path.name):
-                _restore_or_remove(path, folder)
+                if not folder.exists():
+                    os.rename(path, folder)
+                elif (folder / LISTING).exists():
+                    shutil.rmtree(path, ignore_errors=True)
             elif re.fullmatch(rf"\.{name}\.[0-9a-f]{{8}}\.tmp", path.name):
                 _remove_if_stale(path)
     if folder.is_dir():
         for path in folder.glob(f"{PREFIX}*.tmp"):
             if not _finish_filling(folder, path):
                 _remove_if_stale(path)
-
-
-def _restore_or_remove(old: pathlib.Path, folder: pathlib.Path) -> None:
-    """Move an old folder back if the new one does not exist, else remove it."""
-    if not folder.exists():
-        os.rename(old, folder)
-    elif (folder / LISTING).exists():
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def _finish_filling(folder: pathlib.Path, staging: pathlib.Path) -> bool:

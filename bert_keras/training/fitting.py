@@ -86,8 +86,8 @@ def fit_phases(
         InputError: the backup is of another training, or the loss became infinite or NaN.
         InterruptedTrainingError: SIGTERM arrived, and the state was written.
     """
-    num_steps = [phase.num_steps for phase in phases]
-    log = TrainingLog(None, tuple(listeners), choose_window_steps(None if None in num_steps else sum(num_steps)))
+    all_steps = [phase.num_steps for phase in phases]
+    log = TrainingLog(None, tuple(listeners), choose_window_steps(None if None in all_steps else sum(all_steps)))
     progress = TrainingProgress(settings, data, log)
     state = backup.folder.newest() if backup.resume and backup.folder is not None else None
     if state is not None:
@@ -123,42 +123,27 @@ def fit_phases(
                 restore_variables(model, state.arrays)
                 progress.resume_phase(state, phase.clock, phase.steps_per_epoch, all_callbacks)
                 state = None
+            # callbacks see epochs that are numbered over all phases, also in a training that resumes
             first_epoch = sum(earlier.num_epochs for earlier in phases[:index])
-            _fit(model, phase, held_out, progress.done, first_epoch, all_callbacks)
+            num_steps = _UNLIMITED_STEPS if phase.num_steps is None else phase.num_steps
+            stop = phase.clock or StopAfter(num_steps - progress.done)
+            for first_step, steps_per_epoch, num_epochs in _plan_fits(progress.done, num_steps, phase.steps_per_epoch):
+                initial_epoch = first_epoch + first_step // phase.steps_per_epoch
+                model.fit(
+                    phase.train(first_step),
+                    epochs=initial_epoch + num_epochs,
+                    initial_epoch=initial_epoch,
+                    steps_per_epoch=steps_per_epoch,
+                    validation_data=None if held_out is None else held_out[0],
+                    validation_steps=None if held_out is None else held_out[1],
+                    callbacks=[stop, *all_callbacks],
+                    shuffle=False,
+                    verbose=0,
+                )
+                if model.stop_training:
+                    break
     log.finish()
     return log
-
-
-def _fit(
-    model: keras.Model,
-    phase: Phase,
-    held_out: HeldOut | None,
-    done: int,
-    first_epoch: int,
-    callbacks: list[keras.callbacks.Callback],
-) -> None:
-    """Train the rest of a phase, with one epoch from each evaluation to the next.
-
-    Callbacks see epochs that are numbered over all phases, also in a training that resumes.
-    """
-    num_steps = _UNLIMITED_STEPS if phase.num_steps is None else phase.num_steps
-    stop = phase.clock or StopAfter(num_steps - done)
-    validation_batches, num_validation_batches = held_out or (None, None)
-    for first_step, steps_per_epoch, num_epochs in _plan_fits(done, num_steps, phase.steps_per_epoch):
-        initial_epoch = first_epoch + first_step // phase.steps_per_epoch
-        model.fit(
-            phase.train(first_step),
-            epochs=initial_epoch + num_epochs,
-            initial_epoch=initial_epoch,
-            steps_per_epoch=steps_per_epoch,
-            validation_data=validation_batches,
-            validation_steps=num_validation_batches,
-            callbacks=[stop, *callbacks],
-            shuffle=False,
-            verbose=0,
-        )
-        if model.stop_training:
-            return
 
 
 def _plan_fits(done: int, num_steps: int, steps_per_epoch: int) -> Iterator[tuple[int, int, int]]:

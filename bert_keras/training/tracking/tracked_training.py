@@ -264,7 +264,8 @@ def track_training(
     Raises:
         InputError: `verbose` has another value.
     """
-    has_bar = is_chief and _shows_progress(verbose)
+    check_verbose(verbose)
+    has_bar = is_chief and (is_notebook() or can_move() if verbose == "auto" else verbose)
     with contextlib.ExitStack() as stack:
         bars = [stack.enter_context(FitProgress(num_steps, num_seconds=num_seconds))] if has_bar else []
         log = None
@@ -278,11 +279,6 @@ def check_verbose(verbose: bool | str) -> None:
     """Raise `InputError` unless `verbose` is True, False or "auto"."""
     if not isinstance(verbose, bool) and verbose != "auto":
         raise InputError(f'verbose is {quote(verbose)}; expected True, False or "auto": choose one of them')
-
-
-def _shows_progress(verbose: bool | str) -> bool:
-    check_verbose(verbose)
-    return is_notebook() or can_move() if verbose == "auto" else verbose
 
 
 class FitProgress(ScoreListener):
