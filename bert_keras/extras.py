@@ -21,14 +21,10 @@ from bert_keras.files import parse_json
 BACKENDS = ("tensorflow", "jax")  # the Keras backends that the models are tested on
 # packages that write and check an artifact, by the extra that installs them
 _ARTIFACT_PACKAGES = {"tflite": ("ai-edge-litert",), "onnx": ("tf2onnx", "onnx", "onnxruntime")}
-
-
 _RUN_MODULE = (
     "import json, runpy, sys; path, name = sys.argv[1:3]; del sys.argv[1:3]; sys.path[:] = json.loads(path); "
     "runpy.run_module(name, run_name='__main__', alter_sys=True)"
 )
-
-
 _CPUINFO = pathlib.Path("/proc/cpuinfo")
 _FEATURES = {  # name: flags of Linux, any of which means the feature
     "AVX2": ("avx2",),
@@ -38,8 +34,6 @@ _FEATURES = {  # name: flags of Linux, any of which means the feature
     "AMX": ("amx_int8", "amx_bf16", "amx_tile"),
     "NEON": ("neon", "asimd"),
 }
-
-
 VARIABLE = "BERT_KERAS_PLUGINS"
 
 

@@ -44,8 +44,6 @@ from bert_keras.publishing import check_writable_folder, publish_folder
 
 _HASHED_FILES = (WEIGHTS, f"{GENERATOR}/{WEIGHTS}", "vocab.txt", "tokenizer.json")  # those that loading reads
 _COMMANDS = ("pretrain", "finetune", "distill", "convert")
-
-
 FORMATS = ("huggingface", "keras_hub")
 
 

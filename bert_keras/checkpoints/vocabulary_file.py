@@ -28,8 +28,6 @@ from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, read_vocabulary
 
 logger = logging.getLogger(__name__)
 _MAX_PADDING = 1024  # rows without a token: tables are padded to a multiple of 8 to 1,024 rows
-
-
 _VOCABULARY_FILES = (VOCABULARY, "assets/tokenizer/vocabulary.txt")  # of Google and of KerasHub
 _RULES = ("lowercase", "strip_accents", "tokenize_chinese_chars", "max_input_chars_per_word", "text_rules")
 

@@ -89,12 +89,7 @@ def _check_settings(temperature: float, label_weight: float, hidden_weight: floa
 
 
 def _check_pair(
-    student: HeadModel,
-    teacher: HeadModel | None,
-    hidden_weight: float,
-    attention_weight: float,
-    *,
-    has_ids: bool,
+    student: HeadModel, teacher: HeadModel | None, hidden_weight: float, attention_weight: float, *, has_ids: bool
 ) -> None:
     """Raise `InputError` unless a student can learn from a teacher, or from its outputs if `teacher` is None."""
     if teacher is None:

@@ -27,8 +27,6 @@ FORMAT_VERSION = 1
 _ARRAYS, _METADATA = "arrays.safetensors", "state.json"
 _BEST = "best."
 _LOG = logging.getLogger(__name__)
-
-
 Result = TypeVar("Result")
 
 

@@ -103,12 +103,7 @@ class FineTuned:
         return []
 
     def save(
-        self,
-        folder: str | os.PathLike,
-        *,
-        start: Checkpoint,
-        card_facts: Mapping[str, object] | None,
-        overwrite: bool,
+        self, folder: str | os.PathLike, *, start: Checkpoint, card_facts: Mapping[str, object] | None, overwrite: bool
     ) -> None:
         """Write the model as a checkpoint folder with a model card, see `bk.finetune`.
 

@@ -36,11 +36,7 @@ from bert_keras.training.optimizers.named_optimizers import make_optimizer
 from bert_keras.training.optimizers.schedules import TimedLearningRate
 from bert_keras.training.resuming import digest_weights
 from bert_keras.training.strategies import distribute_batches, dtype_policy_scope, is_chief, should_compile
-from bert_keras.training.tracking.tracked_training import (
-    check_verbose,
-    format_filled_masks,
-    track_training,
-)
+from bert_keras.training.tracking.tracked_training import check_verbose, format_filled_masks, track_training
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,16 +92,8 @@ def pretrain(
         recipe: "bert", "roberta", "electra-small", "24h", "cramming" or "fast".
         config: a TOML file of settings.
         overwrite: replace `out` if `pretrain` wrote it, and remove the backups of its training unless `resume` is set.
-        backup_every: steps between backups, which are written next to `out`; 0 = only when SIGTERM arrives.
-        resume: resume from the newest backup, if there is one.
-        allow_changes: resume although settings or records differ from those of the backup.
-        callbacks: passed to `model.fit`.
-        listeners: functions that are called with each line of the training log, a dict.
-        tensorboard: folder for TensorBoard: curves of training and held-out data, settings, and examples.
-        verbose: True = show the progress on standard error; False = do not; "auto" = show a moving bar in notebooks
-            and terminals, and nothing in logs.
-        strategy: any `tf.distribute` strategy. Default: one device.
-        spell: how error messages name an option; the command line passes `spell_flag`.
+        backup_every, resume, allow_changes, callbacks, listeners, tensorboard, verbose, strategy, spell: as in
+            `finetune`.
 
     Returns:
         The trained `model` with its `tokenizer`, `metrics` and `log`.

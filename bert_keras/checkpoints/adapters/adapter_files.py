@@ -27,8 +27,6 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 HEAD = "bert_keras.json"  # the labels and the kind of problem, which PEFT does not store
 PREFIX = "base_model.model."  # of every tensor's name: PEFT wraps the model of transformers in two attributes
 FACTOR_A, FACTOR_B = ".lora_A.weight", ".lora_B.weight"
-
-
 _POOLER = "encoder.pooler.kernel"
 _BLOCK = re.compile(r"encoder\.blocks\.(\d+)\.")
 

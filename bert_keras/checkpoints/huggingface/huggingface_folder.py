@@ -30,8 +30,6 @@ logger = logging.getLogger(__name__)
 
 GENERATOR = "generator"
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")  # stored by old versions of transformers
-
-
 FORMAT = 1  # version of the keys under `bert_keras`
 
 _RATES = ("hidden_dropout_rate", "attention_dropout_rate", "layer_norm_epsilon", "initializer_range")

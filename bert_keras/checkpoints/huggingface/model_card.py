@@ -43,8 +43,6 @@ _METRICS = {
 }
 _MAX_LABELS = 100  # that a card lists
 _LINE_ENDS = ("\x85", "\u2028", "\u2029")  # of YAML 1.1, which PyYAML writes into plain text
-
-
 # the name of the model in the code of a card; `push` replaces it by that of the repository
 THIS_FOLDER = "this folder"
 _TEXT = '"The weather was a pleasant surprise."'

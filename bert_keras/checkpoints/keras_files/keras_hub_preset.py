@@ -281,7 +281,5 @@ def _convert_tokenizer(tokenizer: BertTokenizer) -> Any:
 
     rules = tokenizer.rules
     return keras_hub.models.BertTokenizer(
-        vocabulary=list(tokenizer.vocabulary),
-        lowercase=rules.lowercase,
-        strip_accents=rules.strip_accents,
+        vocabulary=list(tokenizer.vocabulary), lowercase=rules.lowercase, strip_accents=rules.strip_accents
     )

@@ -20,8 +20,6 @@ _SIZES = ("vocabulary_size", "num_layers", "hidden_dim", "intermediate_dim", "ma
 _WIDTHS = ("embedding_dim", *_SEGMENTS)
 _FREE_POSITIONS = 2**24  # numbers of a sinusoidal table, which is computed, not stored: 64 MiB
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(BertConfig)}
-
-
 _KERAS_HUB = ("keras_hub", "keras_nlp")
 _KINDS = "activations|constraints|dtype_policies|initializers|losses|metrics|optimizers|random|regularizers"
 _WITHOUT_WEIGHTS = re.compile(rf"keras(\.src)?\.({_KINDS})(\..*)?")  # modules of Keras
@@ -29,8 +27,6 @@ _METRICS = re.compile(r"keras(\.src)?\.metrics(\..*)?")
 # pairs of arguments whose product is the size of a metric's variables
 _METRIC_SIZES = (("num_thresholds", "num_labels"), ("num_classes", "num_classes"))
 _MAX_METRIC_SIZE = 10**7  # 40 MB per variable; AUC with Keras's 200 thresholds has 200 numbers per label
-
-
 # KerasHub builds objects from these
 _CONFIGS = ("config.json", "task.json", "preprocessor.json", "tokenizer.json")
 _INDEX = "model.weights.json"  # lists the files of sharded weights

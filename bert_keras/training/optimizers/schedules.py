@@ -69,13 +69,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(
-        self,
-        kind: str,
-        peak_learning_rate: float,
-        num_steps: int,
-        num_warmup_steps: int,
-        *,
-        power: float = 1.0,
+        self, kind: str, peak_learning_rate: float, num_steps: int, num_warmup_steps: int, *, power: float = 1.0
     ):
         if not 0 <= num_warmup_steps < num_steps:
             raise InputError(

@@ -15,8 +15,6 @@ NOT_ORTHOGONALIZED = ("embedding", "next_sentence", "replaced")
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic iteration in github.com/KellerJordan/Muon
 _NUM_ITERATIONS = 5
 _UPDATE_SIZE = 0.2  # root mean square of an update, that of AdamW's (Liu et al. 2025, 2.2), so that both share one rate
-
-
 # the names of the variables that Google's optimization.py excludes as "LayerNorm", "layer_norm" and "bias"
 NOT_DECAYED = ("bias", "gamma", "beta")
 
@@ -334,11 +332,7 @@ class BertMuon(BertAdamW):
 
     def get_config(self) -> dict:
         """Return the arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "momentum": self.momentum,
-            "not_orthogonalized": list(self.not_orthogonalized),
-        }
+        return {**super().get_config(), "momentum": self.momentum, "not_orthogonalized": list(self.not_orthogonalized)}
 
 
 def _compute_trust_ratio(variable: keras.KerasTensor, update: keras.KerasTensor) -> keras.KerasTensor:

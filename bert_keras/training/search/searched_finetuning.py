@@ -31,8 +31,6 @@ _LORA_SPAN = 4  # with adapters, the highest learning rate divided by the defaul
 _BATCH_SIZES = (16, 32, 64)
 _MIN_STEPS_PER_EPOCH = 4  # a batch size that leaves fewer steps in an epoch is not tried
 _CHOICES = {"warmup_ratio": (0.0, 0.06, 0.1, 0.2), "weight_decay": (0.0, 0.01, 0.1), "layer_decay": (0.8, 0.9, 1.0)}
-
-
 COMPLETE, STOPPED, DIVERGED = "complete", "stopped early", "diverged"
 RANGES = "the ranges"  # their name in the identity of a search
 _JOURNAL = "trials.journal"

@@ -27,16 +27,10 @@ from bert_keras.training.callbacks import HELD_OUT, ScoreListener, StepCounter, 
 from bert_keras.training.config.settings import flatten
 
 Listener = Callable[[dict], None]
-
-
 TRAIN, HELD_OUT_RUN = "train", "validation"  # the names that Keras's TensorBoard callback uses
 _NOT_PLOTTED = ("step", "num_steps")
 _LOG = logging.getLogger(__name__)
-
-
 _COUNTER = itertools.count()
-
-
 _MAX_EXAMPLES = 20
 _MAX_CHARACTERS = 300
 _NUM_SEQUENCES = 8  # of which masks are filled
