@@ -169,19 +169,17 @@ def read_checkpoint(folder: str | os.PathLike | Checkpoint, *, any_head: bool = 
     """
     if isinstance(folder, Checkpoint):
         return folder
-    checkpoint = _read_any(_check_folder(find_folder(folder)), any_head=any_head)
-    checkpoint.hub_name = os.fspath(folder) if is_hub_name(folder) else None
-    return checkpoint
-
-
-def _read_any(folder: pathlib.Path, *, any_head: bool) -> Checkpoint:
-    if (folder / CONFIG).exists():
-        return read_google(folder)
-    if is_preset(folder):
+    path = _check_folder(find_folder(folder))
+    if (path / CONFIG).exists():
+        checkpoint = read_google(path)
+    elif is_preset(path):
         from bert_keras.checkpoints.keras_files.keras_hub_preset import read_preset  # imports TensorFlow
 
-        return read_preset(folder)
-    return read_folder(folder, any_head=any_head)
+        checkpoint = read_preset(path)
+    else:
+        checkpoint = read_folder(path, any_head=any_head)
+    checkpoint.hub_name = os.fspath(folder) if is_hub_name(folder) else None
+    return checkpoint
 
 
 def read_without_tensorflow(folder: str | os.PathLike) -> Checkpoint | None:
@@ -247,9 +245,8 @@ def exists(folder: str | os.PathLike) -> bool:
     return is_hub_name(folder) or pathlib.Path(folder).exists()
 
 
-def _check_folder(folder: str | os.PathLike) -> pathlib.Path:
+def _check_folder(folder: pathlib.Path) -> pathlib.Path:
     """Return the folder after checking that it has the config of a supported format."""
-    folder = pathlib.Path(folder)
     if not folder.is_dir():
         kind = "is not a folder" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {kind}; expected a checkpoint folder or a .keras file: check the path")

@@ -130,30 +130,25 @@ def _check_size(path: pathlib.Path) -> None:
     """Compare the size of a file with that in its header. The format: 8 bytes with the length, JSON, tensors."""
     if not path.is_file():
         raise InputError(f"{path} is missing, but {_INDEX} lists it: copy the whole folder again")
+    ends = [0]
     try:
-        expected_bytes = _compute_file_size(path)
+        with open(path, "rb") as file:
+            header_bytes = int.from_bytes(file.read(8), "little")
+            if header_bytes > os.path.getsize(path):
+                raise ValueError("its header is larger than the file")
+            header = parse_json(file.read(header_bytes), "its header", object_pairs_hook=_check_unique)
+        for name in header.keys() - {"__metadata__"}:
+            tensor = read_field(header, name, dict, source="its header")
+            ends += read_field(tensor, "data_offsets", list[int], source="its header")
     except ValueError as error:  # InputError is one
         raise InputError(f"{path} is not a safetensors file ({error}): copy it again from its source") from None
+    expected_bytes = 8 + header_bytes + max(ends)
     actual_bytes = path.stat().st_size
     if actual_bytes != expected_bytes:
         raise InputError(
             f"{path} has {actual_bytes:,} bytes; expected {expected_bytes:,}, as in its header: the file was truncated "
             "or changed, so copy it again from its source"
         )
-
-
-def _compute_file_size(path: pathlib.Path) -> int:
-    """Return the size in bytes of a safetensors file according to its header."""
-    with open(path, "rb") as file:
-        header_bytes = int.from_bytes(file.read(8), "little")
-        if header_bytes > os.path.getsize(path):
-            raise ValueError("its header is larger than the file")
-        header = parse_json(file.read(header_bytes), "its header", object_pairs_hook=_check_unique)
-    ends = [0]
-    for name in header.keys() - {"__metadata__"}:
-        tensor = read_field(header, name, dict, source="its header")
-        ends += read_field(tensor, "data_offsets", list[int], source="its header")
-    return 8 + header_bytes + max(ends)
 
 
 def _check_unique(pairs: list[tuple[str, object]]) -> dict:

@@ -226,21 +226,18 @@ def _flatten_shape(shape: tuple[int, ...], name: str, config: BertConfig) -> tup
 
 def _check_architecture(config: BertConfig) -> None:
     """Raise `InputError` if KerasHub's BERT cannot have this config."""
-    for field, fixed in _FIXED.items():
-        if getattr(config, field) != fixed:
-            raise InputError(
-                f"the model's {field} is {getattr(config, field)!r}; expected {fixed!r}, as in KerasHub's BERT, so "
-                "nothing was written: convert it to huggingface instead"
-            )
+    expected = {name: f"{fixed!r}, as in KerasHub's BERT" for name, fixed in _FIXED.items()}
+    wrong = [name for name, fixed in _FIXED.items() if getattr(config, name) != fixed]
     if config.embedding_dim != config.hidden_dim:
-        raise InputError(
-            f"the model's embedding_dim is {config.embedding_dim}; expected its hidden_dim {config.hidden_dim}, as in "
-            "KerasHub's BERT, so nothing was written: convert it to huggingface instead"
-        )
+        expected["embedding_dim"] = f"its hidden_dim {config.hidden_dim}, as in KerasHub's BERT"
+        wrong.append("embedding_dim")
     if any(name.keras_hub is None for name in list_weights("BertEncoder", config, pooler=False)):
+        expected["model_type"] = "an encoder that KerasHub's BERT has"
+        wrong.append("model_type")
+    if wrong:
         raise InputError(
-            f"the model's model_type is {config.model_type!r}; expected an encoder that KerasHub's BERT has, so "
-            "nothing was written: convert it to huggingface instead"
+            f"the model's {wrong[0]} is {getattr(config, wrong[0])!r}; expected {expected[wrong[0]]}, so nothing was "
+            "written: convert it to huggingface instead"
         )
 
 

@@ -126,7 +126,7 @@ class TensorBoardLog(StepCounter):
         """Write a line of the training log."""
         scalars = {name: float(value) for name, value in line.items() if name not in _NOT_PLOTTED}
         held_out = {name.removeprefix(HELD_OUT): value for name, value in scalars.items() if name.startswith(HELD_OUT)}
-        self._get_file(HELD_OUT_RUN if held_out else TRAIN).write_scalars(held_out or scalars, line["step"])
+        self._write_scalars(HELD_OUT_RUN if held_out else TRAIN, held_out or scalars, line["step"])
 
     def write_settings(self, settings: Mapping[str, object]) -> None:
         """Write settings for the HPARAMS tab; this needs the tensorboard package.
@@ -139,21 +139,28 @@ class TensorBoardLog(StepCounter):
             return
         from tensorboard.plugins.hparams import api
 
-        self._get_file("").write_summary(api.hparams_pb(list_hparams(settings)).SerializeToString(), 0)
+        serialized = api.hparams_pb(list_hparams(settings)).SerializeToString()
+        self._get_file("").write(tf.compat.v1.Summary.FromString(serialized).value, 0)
 
     def write_scores(self, scores: Mapping[str, float]) -> None:
         """Write the scores of the model that the training returns, which may be of an earlier epoch than the last."""
         finite = {f"final/{name}": float(one) for name, one in scores.items() if math.isfinite(one)}
-        self._get_file("").write_scalars(finite, self.num_steps)
+        self._write_scalars("", finite, self.num_steps)
 
     def write_text(self, tag: str, text: str) -> None:
         """Write Markdown for the TEXT tab."""
-        self._get_file("").write_text(tag, text, self.num_steps)
+        value = tf.compat.v1.Summary.Value(tag=tag, tensor=tf.make_tensor_proto([text]))
+        value.metadata.plugin_data.plugin_name = "text"
+        self._get_file("").write([value], self.num_steps)
 
     def close(self) -> None:
         """Close all files."""
         for file in self._files.values():
             file.close()
+
+    def _write_scalars(self, run: str, scalars: Mapping[str, float], step: int) -> None:
+        value = tf.compat.v1.Summary.Value
+        self._get_file(run).write([value(tag=tag, simple_value=number) for tag, number in scalars.items()], step)
 
     def _get_file(self, run: str) -> "EventFile":
         if run not in self._files:
@@ -179,34 +186,20 @@ class EventFile:
         self._writer: tf.io.TFRecordWriter | None = None
         self._has_failed = False
 
-    def write_scalars(self, scalars: dict[str, float], step: int) -> None:
-        """Write numbers, keyed by tag."""
-        value = tf.compat.v1.Summary.Value
-        self._write_summary([value(tag=tag, simple_value=number) for tag, number in scalars.items()], step)
-
-    def write_text(self, tag: str, text: str, step: int) -> None:
-        """Write Markdown for the TEXT tab."""
-        value = tf.compat.v1.Summary.Value(tag=tag, tensor=tf.make_tensor_proto([text]))
-        value.metadata.plugin_data.plugin_name = "text"
-        self._write_summary([value], step)
-
-    def write_summary(self, serialized: bytes, step: int) -> None:
-        """Write a serialized `Summary` message, such as those of TensorBoard's plugins."""
-        self._write_summary(tf.compat.v1.Summary.FromString(serialized).value, step)
-
     def close(self) -> None:
         """Close the file."""
         with contextlib.suppress(tf.errors.OpError):  # reported when it was written
             if self._writer is not None:
                 self._writer.close()
 
-    def _write_summary(self, values: list, step: int) -> None:
+    def write(self, values: Sequence, step: int) -> None:
+        """Write the values of a `Summary` message."""
         if self._has_failed:
             return
         try:
             if self._writer is None:
                 self._open()
-            self._write(step=step, summary=tf.compat.v1.Summary(value=values))
+            self._write_event(step=step, summary=tf.compat.v1.Summary(value=values))
             self._writer.flush()
         except tf.errors.OpError as error:  # such as a full disk, which must not end a training
             self._has_failed = True
@@ -217,11 +210,11 @@ class EventFile:
         # TensorBoard finds event files by this name, and reads them in the order of their names: 000009 before 000010
         name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{next(_COUNTER):06}"
         self._writer = tf.io.TFRecordWriter(os.path.join(self._folder, name))
-        self._write(file_version="brain.Event:2")
+        self._write_event(file_version="brain.Event:2")
         start = tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START)
-        self._write(step=self._first_step, session_log=start)
+        self._write_event(step=self._first_step, session_log=start)
 
-    def _write(self, **event: object) -> None:
+    def _write_event(self, **event: object) -> None:
         self._writer.write(tf.compat.v1.Event(wall_time=time.time(), **event).SerializeToString())
 
 
