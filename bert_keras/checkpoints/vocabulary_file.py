@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 import logging
 from collections.abc import Callable
 
-from bert_keras.checkpoints.keras_files.preset_settings import read_settings as read_own_settings
+from bert_keras.checkpoints.keras_files.keras_weights import read_settings as read_own_settings
 from bert_keras.checks import format_names, read_field
 from bert_keras.errors import UnsupportedTokenizerError
 from bert_keras.files import read_json

@@ -21,8 +21,14 @@ from bert_keras import modeling
 from bert_keras.checkpoints.building import get_encoder, get_model_name, get_variables, list_model_weights
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
 from bert_keras.checkpoints.huggingface.weight_names import list_weights
-from bert_keras.checkpoints.keras_files.keras_weights import check_preset, get_first_sentence
-from bert_keras.checkpoints.keras_files.preset_settings import FILE, PresetSettings, read_settings, write_settings
+from bert_keras.checkpoints.keras_files.keras_weights import (
+    FILE,
+    PresetSettings,
+    check_preset,
+    get_first_sentence,
+    read_settings,
+    write_settings,
+)
 from bert_keras.checkpoints.vocabulary_file import read_preset_settings
 from bert_keras.checks import format_names
 from bert_keras.config import BertConfig

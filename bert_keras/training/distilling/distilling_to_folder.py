@@ -44,7 +44,7 @@ from bert_keras.training.distilling.student_start import start_student
 from bert_keras.training.finetuned_folder import FineTuned
 from bert_keras.training.finetuning import LabelTraining, digest_examples
 from bert_keras.training.finetuning_to_folder import FineTuningRun, split_settings
-from bert_keras.training.resuming import digest_weights
+from bert_keras.training.fitting import digest_weights
 from bert_keras.training.strategies import is_chief
 from bert_keras.training.tracking.tracked_training import check_verbose
 

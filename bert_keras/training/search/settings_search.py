@@ -20,7 +20,7 @@ from bert_keras.training.backups import NO_BACKUP, BackupOptions
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.finetuned_folder import FineTuned
 from bert_keras.training.finetuning import identify_data
-from bert_keras.training.resuming import digest_text
+from bert_keras.training.fitting import digest_text
 from bert_keras.training.search.searched_finetuning import (
     COMPLETE,
     DIVERGED,
