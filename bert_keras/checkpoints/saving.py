@@ -98,7 +98,10 @@ def convert(
         source = source if adapter is None else merge_adapter(source, adapter)
     model, lost, task, length = load(source), [], None, None
     if isinstance(source, Checkpoint):
-        lost, task = _list_skipped(source, model), source.task
+        variables, task = get_variables(model), source.task
+        unused = [weight.name for name, weight in source.weights.items() if name not in variables]
+        lost += [*source.not_carried_over, *describe_unused_tensors(unused, type(model).__name__)]
+        lost += [] if source.generator is None else source.generator.not_carried_over
     try:
         tokenizer = load_tokenizer(source)
     except UnsupportedTokenizerError as error:
@@ -111,14 +114,6 @@ def convert(
     else:
         lost += write_preset(model, tokenizer, out, overwrite=overwrite, task=task)
     return Conversion(model, lost)
-
-
-def _list_skipped(source: Checkpoint, model: BertModel) -> list[str]:
-    """List what the reader skipped, and the stored weights that the model does not have."""
-    variables = get_variables(model)
-    unused = [weight.name for name, weight in source.weights.items() if name not in variables]
-    skipped = [*source.not_carried_over, *describe_unused_tensors(unused, type(model).__name__)]
-    return skipped if source.generator is None else [*skipped, *source.generator.not_carried_over]
 
 
 def build_config(model: BertModel, task: Mapping[str, object] | None = None) -> dict:

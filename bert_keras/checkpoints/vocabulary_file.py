@@ -141,7 +141,8 @@ def _read_settings(files: TokenizerFolder) -> dict | None:
         return None
     if files.has_settings or not files.has_vocabulary:
         return files.settings()
-    return {"vocabulary": files.vocabulary, "lowercase": _is_uncased(files.vocabulary)}
+    words = (token for token in files.vocabulary if token not in SPECIAL_TOKENS)
+    return {"vocabulary": files.vocabulary, "lowercase": not any(token != token.lower() for token in words)}
 
 
 def _check_fits(vocabulary: Sequence[str], table_size: int, folder: pathlib.Path) -> None:
@@ -169,24 +170,14 @@ def read_preset_settings(folder: pathlib.Path) -> dict | None:
         return None
     path = folder / "tokenizer.json"
     settings = read_field(read_json(path), "config", dict, source=path, default={})
+    source = folder / "preprocessor.json"
+    values = read_json(source) if source.exists() else {}
+    preprocessor = read_field(values, "config", dict, source=source, default={})
     own = read_own_settings(folder)
     return {
         "vocabulary": read_vocabulary(vocabulary),
         "lowercase": read_field(settings, "lowercase", bool, source=path, default=False),
         "strip_accents": read_field(settings, "strip_accents", bool, source=path, default=None),
-        "max_sequence_length": _read_sequence_length(folder),
+        "max_sequence_length": read_field(preprocessor, "sequence_length", int, source=source, default=None, minimum=1),
         **({} if own is None else own.tokenizer),
     }
-
-
-def _read_sequence_length(folder: pathlib.Path) -> int | None:
-    """Return the maximum length in tokens of the preset's preprocessor, or None if there is no preprocessor."""
-    path = folder / "preprocessor.json"
-    values = read_json(path) if path.exists() else {}
-    config = read_field(values, "config", dict, source=path, default={})
-    return read_field(config, "sequence_length", int, source=path, default=None, minimum=1)
-
-
-def _is_uncased(vocabulary: Sequence[str]) -> bool:
-    words = (token for token in vocabulary if token not in SPECIAL_TOKENS)
-    return not any(token != token.lower() for token in words)

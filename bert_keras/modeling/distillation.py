@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -261,7 +261,11 @@ class Distiller(HeadModel):
         student_outputs = {name: value for name, value in outputs.items() if not name.startswith(_TEACHER)}
         names = list(self.student.default_loss())
         soft_names = names if self.label_weight < 1 else []
-        _check_outputs_given(soft_names, teacher_outputs)
+        if missing := [_TEACHER + name for name in soft_names if name not in teacher_outputs]:
+            raise InputError(
+                f"the labels come without {' and '.join(missing)}, and the Distiller has no teacher; expected a dict "
+                f"of {_LABELS} and of the teacher's outputs: add them, or pass a teacher"
+            )
         select = {name: student_outputs[name] for name in names}
         targets, predictions = self.student.match_labels(x, labels, select)
         _, soft_targets = self.student.match_labels(x, labels, {name: teacher_outputs[name] for name in soft_names})
@@ -325,15 +329,6 @@ def map_layers(num_layers: int, num_teacher_layers: int) -> list[int]:
         ([2, 4, 6], [2, 3, 5, 6])
     """
     return [-(-layer * num_teacher_layers // num_layers) for layer in range(1, num_layers + 1)]
-
-
-def _check_outputs_given(names: Sequence[str], teacher_outputs: Mapping) -> None:
-    """Raise `InputError` unless there are all outputs of the teacher."""
-    if missing := [_TEACHER + name for name in names if name not in teacher_outputs]:
-        raise InputError(
-            f"the labels come without {' and '.join(missing)}, and the Distiller has no teacher; expected a dict of "
-            f"{_LABELS} and of the teacher's outputs: add them, or pass a teacher"
-        )
 
 
 def _select_sample_weight(labels: Any, sample_weight: Any) -> Any:

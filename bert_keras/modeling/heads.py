@@ -1,6 +1,6 @@
 """`HeadModel`: base class of the models with a head: an encoder, default losses, and labels matched to outputs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -10,6 +10,7 @@ from bert_keras.checks import check_integer
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.features import Features, Tensor
+from bert_keras.files import to_plain
 from bert_keras.modeling.base import BertModel
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.layers import RandomNormal
@@ -166,13 +167,6 @@ class HeadModel(BertModel):
         """Create an instance from `get_config`."""
         encoder = keras.saving.deserialize_keras_object(config["encoder"], custom_objects=custom_objects)
         return cls(**{**config, "encoder": encoder})
-
-
-def to_plain(value: Any) -> Any:
-    """Convert mappings and tuples to dicts and lists, as JSON has them."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    return list(value) if isinstance(value, tuple) else value
 
 
 def make_output_layer(config: BertConfig, units: int, name: str) -> keras.layers.Dense:

@@ -1,4 +1,4 @@
-"""`fit_phases`: `model.fit` in phases, on any strategy; an interrupted training resumes to the same result from a backup."""
+"""`fit_phases`: `model.fit` in phases, on any strategy; an interrupted training resumes from a backup."""
 
 import contextlib
 import dataclasses

@@ -138,7 +138,8 @@ class _Merger:
             if ".original_module." in tensor.name:  # the head that modules_to_save replaced
                 continue
             ending = next((one for one in (FACTOR_A, FACTOR_B) if tensor.name.endswith(one)), "")
-            name = by_name.get(_get_weight_name(tensor.name, ending))
+            module = _unwrap(tensor.name).removeprefix(PREFIX)
+            name = by_name.get(normalize_tensor_name(module.removesuffix(ending) + ".weight" if ending else module))
             if name is None or (ending and not name.is_kernel):
                 raise InputError(
                     f"{self.adapter.source} has the tensor {quote(tensor.name)}, which belongs to no layer of a "
@@ -243,12 +244,6 @@ class _Merger:
 def _get(settings: Mapping[str, object], key: str) -> object:
     value = settings.get(key)
     return list(value) if key == "labels" and value is not None else value
-
-
-def _get_weight_name(tensor: str, ending: str) -> str:
-    """Return the name in our table of the weight that a tensor of an adapter changes or replaces."""
-    name = _unwrap(tensor).removeprefix(PREFIX)
-    return normalize_tensor_name(name.removesuffix(ending) + ".weight" if ending else name)
 
 
 def _unwrap(tensor: str) -> str:

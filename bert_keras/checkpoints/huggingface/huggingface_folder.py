@@ -266,8 +266,13 @@ def read_folder(folder: str | os.PathLike, *, with_generator: bool = True, any_h
     checkpoint.not_carried_over += describe_unused_tensors(unread, model)
     objective = get_head(model).objective
     if with_generator and objective is not None and objective.has_generator and (folder / GENERATOR).is_dir():
-        checkpoint.generator = _read_generator(folder / GENERATOR)
-        checkpoint.settings["generator_config"] = checkpoint.generator.config
+        generator, expected = read_folder(folder / GENERATOR, with_generator=False), PRETRAINED_HEADS["mlm"].model_name
+        if generator.model != expected:
+            raise InputError(
+                f"{folder / GENERATOR} holds a {generator.model}; expected {expected}, ELECTRA's generator: copy the "
+                "whole folder again"
+            )
+        checkpoint.generator, checkpoint.settings["generator_config"] = generator, generator.config
     return checkpoint
 
 
@@ -289,29 +294,15 @@ def read_description(folder: str | os.PathLike, *, any_head: bool = False) -> Ch
     source = str(home / "config.json")
     values = read_json(home / "config.json")
     config = read_config(values, source)
-    model, settings, skipped = _read_model(folder, values, source, any_head=any_head)
-    task = read_task(values, source)
-    return Checkpoint(str(folder), model, config, settings, {}, {}, task=task, not_carried_over=skipped)
-
-
-def _read_model(folder: pathlib.Path, values: dict, source: str, *, any_head: bool) -> tuple[str, dict, list[str]]:
-    """Return our class, the settings of the head, and what the reader skips."""
     has_modules = (folder / MODULES).exists()
     if has_modules and is_embedder(folder):  # sentence-transformers loads the encoder without the head in the config
-        return next(head.model_name for head in HEADS if head.has_modules), *read_modules(folder)
-    model, settings = read_model(values, source, any_head=any_head)
-    skipped = [f"{MODULES}, by which sentence-transformers makes the {model} a cross-encoder"] if has_modules else []
-    return model, settings, skipped
-
-
-def _read_generator(folder: pathlib.Path) -> Checkpoint:
-    generator = read_folder(folder, with_generator=False)
-    expected = PRETRAINED_HEADS["mlm"].model_name
-    if generator.model != expected:
-        raise InputError(
-            f"{folder} holds a {generator.model}; expected {expected}, ELECTRA's generator: copy the whole folder again"
-        )
-    return generator
+        model = next(head.model_name for head in HEADS if head.has_modules)
+        settings, skipped = read_modules(folder)
+    else:
+        model, settings = read_model(values, source, any_head=any_head)
+        skipped = [f"{MODULES}, by which sentence-transformers makes the {model} a cross-encoder"] * has_modules
+    task = read_task(values, source)
+    return Checkpoint(str(folder), model, config, settings, {}, {}, task=task, not_carried_over=skipped)
 
 
 def read_stored_task(folder: str | os.PathLike | Checkpoint) -> dict | None:

@@ -58,7 +58,11 @@ def read_modules(folder: pathlib.Path) -> tuple[dict, list[str]]:
         raise InputError(_describe_unsupported(folder, kinds))
     _check_transformer(modules[0])
     if len(modules) == 3:
-        _check_normalize(modules[2])
+        path = modules[2].folder / "config.json"
+        values = read_json(path) if path.exists() else {}
+        _check_keys(values, _NORMALIZE_KEYS, path)
+        for key in _NORMALIZE_KEYS:
+            read_field(values, key, str, source=path, default=None, choices=("sentence_embedding",))
     settings = {**_read_pooling(modules[1].folder / "config.json"), "normalize": len(modules) == 3}
     model, lost = _read_model_config(folder / MODEL_CONFIG)
     return settings | model, lost
@@ -125,14 +129,6 @@ def _check_transformer(module: Module) -> None:
                 f"{path} sets {key} to {quote(value)}, which would change the vectors; expected {quote(allowed[0])} or "
                 "no such key: remove it if the model does not need it"
             )
-
-
-def _check_normalize(module: Module) -> None:
-    path = module.folder / "config.json"
-    values = read_json(path) if path.exists() else {}
-    _check_keys(values, _NORMALIZE_KEYS, path)
-    for key in _NORMALIZE_KEYS:
-        read_field(values, key, str, source=path, default=None, choices=("sentence_embedding",))
 
 
 def _check_keys(values: dict, known: tuple[str, ...], path: pathlib.Path) -> None:

@@ -6,7 +6,7 @@ import os
 import pathlib
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import safetensors
@@ -58,7 +58,6 @@ def open_weights(folder: pathlib.Path) -> dict[str, StoredWeight]:
     Raises:
         InputError: there are no weights, or they are pickled, truncated or ambiguous.
     """
-    _check_weights_are_there(folder)
     tensors: dict[str, StoredWeight] = {}
     for weight in [weight for path in _find_shards(folder) for weight in open_weights_file(path)]:
         if (name := normalize_tensor_name(weight.name)) in tensors:
@@ -77,18 +76,17 @@ def open_weights_file(path: pathlib.Path) -> list[StoredWeight]:
         InputError: the file is missing, truncated or not in this format.
     """
     _check_size(path)
-    return list(_open_file(path))
-
-
-def _check_weights_are_there(folder: pathlib.Path) -> None:
-    if (folder / WEIGHTS).exists() or (folder / _INDEX).exists():
-        return
-    if pickled := sorted(path.name for ending in ("*.bin", "*.pt") for path in folder.glob(ending)):
-        raise InputError(
-            f"{folder} has its weights in {quote(pickled[0])}, a pickle, which can run code when loaded; expected "
-            f"{WEIGHTS}: if you trust the folder, convert it with  {_build_conversion_command(folder)}"
-        )
-    raise InputError(f"{folder} has no {WEIGHTS}; expected the weights in it: copy the whole folder again")
+    try:
+        file = safetensors.safe_open(path, framework="numpy")
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, it is not a dict
+    except (safetensors.SafetensorError, OSError) as error:
+        reason = f"{error!s:.200}"
+        raise InputError(f"{path} is not a valid safetensors file ({reason}): copy it again from its source") from None
+    dtypes = {name: _DTYPES.get(tensor.get_dtype(), tensor.get_dtype()) for name, tensor in slices.items()}
+    return [
+        StoredWeight(name, tuple(tensor.get_shape()), functools.partial(_read, file, name), dtypes[name])
+        for name, tensor in slices.items()
+    ]
 
 
 def _build_conversion_command(folder: pathlib.Path) -> str:
@@ -119,7 +117,13 @@ def _find_shards(folder: pathlib.Path) -> list[pathlib.Path]:
     """Return the paths of the files with weights."""
     if (folder / WEIGHTS).exists():
         return [folder / WEIGHTS]
-    index = folder / _INDEX
+    if not (index := folder / _INDEX).exists():
+        if pickled := sorted(path.name for ending in ("*.bin", "*.pt") for path in folder.glob(ending)):
+            raise InputError(
+                f"{folder} has its weights in {quote(pickled[0])}, a pickle, which can run code when loaded; expected "
+                f"{WEIGHTS}: if you trust the folder, convert it with  {_build_conversion_command(folder)}"
+            )
+        raise InputError(f"{folder} has no {WEIGHTS}; expected the weights in it: copy the whole folder again")
     shards = read_field(read_json(index), "weight_map", dict[str, str], source=index)
     if not shards:
         raise InputError(f"{index} names no shards under 'weight_map': copy it again from its source")
@@ -157,19 +161,6 @@ def _check_unique(pairs: list[tuple[str, object]]) -> dict:
     if len(values) < len(pairs):
         raise ValueError("a name is repeated")
     return values
-
-
-def _open_file(path: pathlib.Path) -> Iterator[StoredWeight]:
-    """Yield the tensors of a file."""
-    try:
-        file = safetensors.safe_open(path, framework="numpy")
-        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, it is not a dict
-    except (safetensors.SafetensorError, OSError) as error:
-        reason = f"{error!s:.200}"
-        raise InputError(f"{path} is not a valid safetensors file ({reason}): copy it again from its source") from None
-    for name, tensor in slices.items():
-        dtype = _DTYPES.get(tensor.get_dtype(), tensor.get_dtype())
-        yield StoredWeight(name, tuple(tensor.get_shape()), functools.partial(_read, file, name), dtype)
 
 
 def _read(file: safetensors.safe_open, name: str) -> np.ndarray:

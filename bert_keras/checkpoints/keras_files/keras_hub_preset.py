@@ -69,7 +69,12 @@ def read_preset(folder: str | os.PathLike) -> Checkpoint:
         **{"attention_dropout_rate": backbone.dropout, **own.config},
     )
     head = _read_head(preset, folder)
-    _check_labels(own, head, folder)
+    labels, num_classes = own.head.get("labels"), head.get("num_classes")
+    if labels is not None and len(labels) != num_classes:
+        raise InputError(
+            f"{folder / FILE} has {len(labels):,} labels and the preset has {num_classes:,} classes; expected one "
+            "label per class, but the preset was saved again later: correct the labels, or delete the file"
+        )
     names = list_weights(model, config, pooler=own.has_pooler)
     theirs = {variable.path: variable for variable in preset.variables}
     weights = {
@@ -158,12 +163,9 @@ def _list_lost(model: BertModel, tokenizer: BertTokenizer | None, *, has_head: b
         lost.append(f"attention_dropout_rate {encoder.config.attention_dropout_rate}: KerasHub has one dropout rate")
     if has_head and any(getattr(model, "prompts", {}).values()):
         lost.append(f"the prompts {format_names(tuple(model.prompts))}: KerasHub does not prepend prompts")
-    return lost if tokenizer is None else [*lost, *_list_lost_of_tokenizer(tokenizer)]
-
-
-def _list_lost_of_tokenizer(tokenizer: BertTokenizer) -> list[str]:
-    """List settings that KerasHub's tokenizer does not have; our file in the folder stores them."""
-    lost = []
+    if tokenizer is None:
+        return lost
+    # settings that KerasHub's tokenizer does not have; our file in the folder stores them
     if not tokenizer.rules.tokenize_chinese_chars:
         lost.append("tokenize_chinese_chars false: KerasHub's saved tokenizer splits Chinese characters")
     if more := tokenizer.special_tokens[len(SPECIAL_TOKENS) :]:
@@ -207,16 +209,6 @@ def _read_head(preset: keras.Model, folder: pathlib.Path) -> dict:
     if type(preset).__name__ == "BertTextEmbedder":
         return {"pooling": settings["pooling_mode"], "normalize": settings["normalize"]}
     return {}
-
-
-def _check_labels(own: PresetSettings, head: dict, folder: pathlib.Path) -> None:
-    """Raise `InputError` if our file has other labels than the preset, which KerasHub may have saved again since."""
-    labels, num_classes = own.head.get("labels"), head.get("num_classes")
-    if labels is not None and len(labels) != num_classes:
-        raise InputError(
-            f"{folder / FILE} has {len(labels):,} labels and the preset has {num_classes:,} classes; expected one "
-            "label per class, but the preset was saved again later: correct the labels, or delete the file"
-        )
 
 
 def _flatten(variable: keras.Variable, name: str, config: BertConfig) -> np.ndarray:

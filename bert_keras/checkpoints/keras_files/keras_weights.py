@@ -12,7 +12,7 @@ from bert_keras.checks import quote, read_field, resolve_inside
 from bert_keras.config import PROBLEMS, BertConfig
 from bert_keras.embedding_settings import SIMILARITIES
 from bert_keras.errors import InputError
-from bert_keras.files import read_json, write_json
+from bert_keras.files import read_json, to_plain, write_json
 from bert_keras.heads.known_heads import HEADS, get_head
 
 _MAX_PARAMETERS_PER_BYTE = 2  # of int4, Keras's narrowest dtype
@@ -89,7 +89,7 @@ def write_settings(
         rules["added_tokens"] = list(tokenizer.added_tokens)
     settings = PresetSettings(
         model=written,
-        head={name: _to_json(getattr(model, name)) for name in get_head(written).keras_hub_lacks},
+        head={name: to_plain(getattr(model, name)) for name in get_head(written).keras_hub_lacks},
         config={name: getattr(encoder.config, name) for name in _CONFIG},
         has_pooler=encoder.pooler is not None,
         tokenizer={name: rules[name] for name in _TOKENIZER if name in rules},
@@ -134,13 +134,6 @@ def _read_part(values: dict, part: str, kinds: dict[str, type], path: pathlib.Pa
         name: read_field(given, name, kinds[name], source=source, default=None, choices=_CHOICES.get(name))
         for name in given
     }
-
-
-def _to_json(value: object) -> object:
-    """Convert mappings and tuples to dicts and lists."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    return list(value) if isinstance(value, tuple) else value
 
 
 def is_preset(folder: pathlib.Path) -> bool:

@@ -70,7 +70,11 @@ class TeacherTraining(LabelTraining):
     def __init__(self, teacher: Checkpoint, tokenizer: BertTokenizer, data: DistillationData):
         self._checkpoint = teacher
         self._data = data
-        self._token_ids = find_teacher_ids(tokenizer, teacher)
+        vocabulary = tuple(teacher.tokenizer_settings["vocabulary"])
+        self._token_ids: np.ndarray | None = None  # (V,), of each token in the teacher's vocabulary, if it is another
+        if tuple(tokenizer.vocabulary) != vocabulary:
+            ids = {token: token_id for token_id, token in enumerate(vocabulary)}
+            self._token_ids = np.array([ids[token] for token in tokenizer.vocabulary], np.int32)
         self._width = 0  # of the student's sentence vectors
         self.teacher_model: keras.Model | None = None
 
@@ -198,15 +202,6 @@ def _mark_unknown(labels: np.ndarray, is_unknown: np.ndarray) -> np.ndarray:
     labels = labels.copy()
     labels[is_unknown] = np.nan if np.issubdtype(labels.dtype, np.floating) else NO_LABEL
     return labels
-
-
-def find_teacher_ids(tokenizer: BertTokenizer, teacher: Checkpoint) -> np.ndarray | None:
-    """Return the id `(V,)` of each token in the vocabulary of the teacher; None: the vocabularies are equal."""
-    vocabulary = tuple(teacher.tokenizer_settings["vocabulary"])
-    if tuple(tokenizer.vocabulary) == vocabulary:
-        return None
-    ids = {token: token_id for token_id, token in enumerate(vocabulary)}
-    return np.array([ids[token] for token in tokenizer.vocabulary], np.int32)
 
 
 def fit_width(vectors: np.ndarray, width: int, *, normalize: bool) -> np.ndarray:

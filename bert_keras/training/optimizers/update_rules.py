@@ -280,7 +280,10 @@ class Lamb(BertOptimizer):
         if slot.decays:
             value = ops.convert_to_tensor(slot.variable)
             update = update + self.weight_decay * value
-            update = _compute_trust_ratio(value, update) * update
+            weight_norm, update_norm = (ops.sqrt(ops.sum(ops.square(one))) for one in (value, update))
+            both = ops.logical_and(weight_norm > 0, update_norm > 0)
+            trust_ratio = ops.where(both, weight_norm / ops.where(both, update_norm, 1.0), 1.0)
+            update = trust_ratio * update
         self.subtract(slot, rate * update)
 
 
@@ -333,13 +336,6 @@ class BertMuon(BertAdamW):
     def get_config(self) -> dict:
         """Return the arguments of the constructor."""
         return {**super().get_config(), "momentum": self.momentum, "not_orthogonalized": list(self.not_orthogonalized)}
-
-
-def _compute_trust_ratio(variable: keras.KerasTensor, update: keras.KerasTensor) -> keras.KerasTensor:
-    """Return the norm of the weights divided by that of their update, or 1 if either is 0."""
-    weight_norm, update_norm = ops.sqrt(ops.sum(ops.square(variable))), ops.sqrt(ops.sum(ops.square(update)))
-    both = ops.logical_and(weight_norm > 0, update_norm > 0)
-    return ops.where(both, weight_norm / ops.where(both, update_norm, 1.0), 1.0)
 
 
 def orthogonalize(matrix: keras.KerasTensor) -> keras.KerasTensor:
