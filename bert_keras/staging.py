@@ -169,19 +169,16 @@ def _lock(folder: pathlib.Path) -> Iterator[bool | None]:
     except OSError:  # it was removed, or belongs to another user
         yield None
         return
+    is_ours = None
     try:
-        yield _is_locked(descriptor)
+        if fcntl is not None:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_ours = True
+            except BlockingIOError:
+                is_ours = False
+            except OSError:
+                pass  # the file system has no locks
+        yield is_ours
     finally:
         os.close(descriptor)
-
-
-def _is_locked(descriptor: int) -> bool | None:
-    if fcntl is None:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # the file system has no locks
-        return None
-    return True

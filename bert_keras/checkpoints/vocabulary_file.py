@@ -118,7 +118,8 @@ def open_tokenizer(folder: pathlib.Path, table_size: int | None = None) -> Calla
 
     Returns:
         A function that returns the arguments, or None if there is no vocabulary. It raises `UnsupportedTokenizerError`
-        for a tokenizer of another kind.
+        for a tokenizer of another kind. A folder without settings, such as Google's, is treated as cased if its
+        vocabulary has upper-case letters.
 
     Raises:
         InputError: the vocabulary cannot be read, or has more tokens than the model.
@@ -129,20 +130,16 @@ def open_tokenizer(folder: pathlib.Path, table_size: int | None = None) -> Calla
             _check_fits(files.vocabulary, table_size, folder)
     except UnsupportedTokenizerError:
         pass  # the returned function raises it; the weights can be used without the tokenizer
-    return lambda: _read_settings(files)
 
+    def read() -> dict | None:
+        if not files.has_vocabulary and not files.other_kind:
+            return None
+        if files.has_settings or not files.has_vocabulary:
+            return files.settings()
+        words = (token for token in files.vocabulary if token not in SPECIAL_TOKENS)
+        return {"vocabulary": files.vocabulary, "lowercase": not any(token != token.lower() for token in words)}
 
-def _read_settings(files: TokenizerFolder) -> dict | None:
-    """Return the arguments of `BertTokenizer`, or None if there is no vocabulary.
-
-    A folder without settings, such as Google's, is treated as cased if its vocabulary has upper-case letters.
-    """
-    if not files.has_vocabulary and not files.other_kind:
-        return None
-    if files.has_settings or not files.has_vocabulary:
-        return files.settings()
-    words = (token for token in files.vocabulary if token not in SPECIAL_TOKENS)
-    return {"vocabulary": files.vocabulary, "lowercase": not any(token != token.lower() for token in words)}
+    return read
 
 
 def _check_fits(vocabulary: Sequence[str], table_size: int, folder: pathlib.Path) -> None:

@@ -51,21 +51,6 @@ _PAIR = '"It was raining."'
 _MASKED = '"Paris is the [MASK] of France."'
 
 
-def write_snippets(kind: str, model_type: str, *, problem: str | None = None, has_pairs: bool = False) -> str:
-    """Return the section of a card with code for each library that loads the folder.
-
-    Args:
-        kind: the class of the model.
-        model_type: the architecture.
-        problem: the problem of a classifier.
-        has_pairs: whether a classifier takes pairs of texts.
-    """
-    ending = get_architecture(model_type).endings.get(kind)
-    model_class = "AutoModel" if ending is None else f"AutoModel{ending}"
-    blocks = get_head(kind).load("snippets")(model_class, problem, has_pairs=has_pairs)
-    return "\n".join(f"With {library}:\n\n```python\n{code}```\n" for library, code in blocks.items()).rstrip()
-
-
 def replace_folder(text: str, repository: str) -> str:
     """Replace the placeholder of the folder in a card's code by the name of a repository."""
     lines = []
@@ -245,8 +230,11 @@ def format_card(
     lines += ["", "## Limits", "", limits]
     if history:
         lines += ["", history]
-    snippets = write_snippets(facts.kind, config.model_type, problem=facts.problem, has_pairs=facts.has_pairs)
-    lines += ["", "## How to load it", "", snippets]
+    ending = get_architecture(config.model_type).endings.get(facts.kind)
+    model_class = "AutoModel" if ending is None else f"AutoModel{ending}"
+    lines += ["", "## How to load it"]
+    for library, code in head.load("snippets")(model_class, facts.problem, has_pairs=facts.has_pairs).items():
+        lines += ["", f"With {library}:", "", f"```python\n{code}```"]
     lines += ["", f"Written by bert-keras {__version__}.", ""]
     return "\n".join(lines)
 

@@ -86,9 +86,13 @@ def write_modules(model: Any, folder: pathlib.Path, *, max_sequence_length: int 
         for i, kind in enumerate(kinds)
     ]
     write_json(folder / MODULES, modules)
-    config = model.encoder.config
+    config, names = model.encoder.config, [model.pooling] if isinstance(model.pooling, str) else list(model.pooling)
+    modes = {"pooling_mode": names}
+    if names == [name for name in POOLINGS if name in names]:  # in the old form, which all versions accept
+        modes = {flag: name in names for name, flag in _FLAGS.items()}
+    pooling = {"word_embedding_dimension": config.hidden_dim, **modes, "include_prompt": model.include_prompt}
     (folder / "1_Pooling").mkdir()
-    write_json(folder / "1_Pooling/config.json", _build_pooling_config(model))
+    write_json(folder / "1_Pooling/config.json", pooling)
     length = min(max_sequence_length or config.max_sequence_length, config.max_sequence_length)
     write_json(folder / TRANSFORMER_CONFIG, {"max_seq_length": length, "do_lower_case": False})  # the tokenizer does it
     write_json(
@@ -153,20 +157,6 @@ def _read_pooling(path: pathlib.Path) -> dict:
         raise InputError(f"{path}: {error}") from None
     include_prompt = read_field(values, "include_prompt", bool, source=path, default=True)
     return {"pooling": pooling, "include_prompt": include_prompt}
-
-
-def _build_pooling_config(model: Any) -> dict:
-    """Return the config of the Pooling module, if possible in the old form, which all versions accept."""
-    names = [model.pooling] if isinstance(model.pooling, str) else list(model.pooling)
-    in_order = [name for name in POOLINGS if name in names]
-    modes = {"pooling_mode": names}
-    if names == in_order:
-        modes = {flag: name in names for name, flag in _FLAGS.items()}
-    return {
-        "word_embedding_dimension": model.encoder.config.hidden_dim,
-        **modes,
-        "include_prompt": model.include_prompt,
-    }
 
 
 def _read_model_config(path: pathlib.Path) -> tuple[dict, list[str]]:

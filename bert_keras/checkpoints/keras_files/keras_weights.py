@@ -280,8 +280,9 @@ def check_h5(file: str | os.PathLike | IO[bytes], source: str) -> None:
     import h5py
 
     def check(name: str, item: object) -> None:
-        if isinstance(item, h5py.Dataset):
-            is_valid = _is_stored(item)
+        if isinstance(item, h5py.Dataset):  # stored in its file, completely, uncompressed
+            is_valid = not item.is_virtual and item.external is None and item.chunks is None
+            is_valid = is_valid and item.id.get_storage_size() >= item.nbytes
         else:
             is_valid = all(isinstance(item.get(key, getlink=True), h5py.HardLink) for key in item)
         if not is_valid:
@@ -310,12 +311,6 @@ def get_first_sentence(error: Exception) -> str:
     """Return the first sentence of another library's error message, which can quote a whole file after it."""
     text = str(error).strip() or type(error).__name__
     return re.split(r"(?<=\.)\s|\n", text)[0][:200].rstrip(".")
-
-
-def _is_stored(dataset: Any) -> bool:
-    """Whether an HDF5 dataset is stored in its file, completely, uncompressed."""
-    is_inside = not dataset.is_virtual and dataset.external is None
-    return is_inside and dataset.chunks is None and dataset.id.get_storage_size() >= dataset.nbytes
 
 
 def _read_size(values: dict, name: str, source: str) -> int:

@@ -59,13 +59,11 @@ def _check_same_vocabulary(student: Checkpoint, teacher: Checkpoint) -> None:
     check_has_vocabulary(student)
     ours, theirs = student.tokenizer_settings, teacher.tokenizer_settings
     has_same_tokens = tuple(ours["vocabulary"]) == tuple(theirs["vocabulary"])
-    if not has_same_tokens or _get_rules(ours) != _get_rules(theirs):
+    names = list_fields(TextRules)
+    rules = [TextRules(**{name: one[name] for name in names if name in one}) for one in (ours, theirs)]
+    if not has_same_tokens or rules[0] != rules[1]:
         what = "rules for texts" if has_same_tokens else "vocabulary"
         raise InputError(
             f"{student} has another {what} than the teacher {teacher}; expected the same tokens, since both models "
             "read the same ids: choose a preset, or num_layers"
         )
-
-
-def _get_rules(tokenizer_settings: dict) -> TextRules:
-    return TextRules(**{name: value for name, value in tokenizer_settings.items() if name in list_fields(TextRules)})
