@@ -95,7 +95,12 @@ def _check_all_read(shapes: Collection[str], names: list[WeightName], source: st
         InputError: one of them belongs to the encoder, so it computes something else than ours.
     """
     read = {name.google for name in names}
-    unread = sorted(name for name in shapes if name not in read and not _is_optimizer_variable(name, shapes))
+    unread = []
+    for name in sorted(name for name in shapes if name not in read):
+        variable, _, last = name.rpartition("/")
+        # step counters, and slots, which optimizers name `VARIABLE/adam_m` for example
+        if not _STATE.fullmatch(last) and not (variable in shapes and _SLOT.fullmatch(last)):
+            unread.append(name)
     if extra := [name for name in unread if name.startswith(("bert/embeddings/", "bert/encoder/"))]:
         raise InputError(
             f"{source} has variables that BERT's encoder does not have, {format_names(extra)}: the checkpoint is of "
@@ -104,12 +109,6 @@ def _check_all_read(shapes: Collection[str], names: list[WeightName], source: st
     if unread:
         logger.info("%s: the model does not have %s; skipped", source, format_names(unread))
     return unread
-
-
-def _is_optimizer_variable(name: str, names: Collection[str]) -> bool:
-    """Whether a variable is a step counter or a slot, which optimizers name `VARIABLE/adam_m` for example."""
-    variable, _, last = name.rpartition("/")
-    return bool(_STATE.fullmatch(last)) or (variable in names and bool(_SLOT.fullmatch(last)))
 
 
 def read_without_weights(folder: pathlib.Path) -> tuple[BertConfig, Callable[[], dict | None], pathlib.Path]:

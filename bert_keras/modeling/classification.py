@@ -12,7 +12,6 @@ from bert_keras.config import PROBLEMS
 from bert_keras.errors import InputError
 from bert_keras.features import IGNORED_LABEL, Features, Tensor
 from bert_keras.modeling.base import INPUT_SHAPES
-from bert_keras.modeling.dropout import Dropout
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import (
     HeadModel,
@@ -22,7 +21,7 @@ from bert_keras.modeling.heads import (
     make_output_layer,
     select_extra_outputs,
 )
-from bert_keras.modeling.layers import ACTIVATIONS, make_dense
+from bert_keras.modeling.layers import ACTIVATIONS, Dropout, make_dense
 from bert_keras.modeling.losses import GlobalBatchMean
 from bert_keras.modeling.sequence_layout import make_padding_bias
 

@@ -110,8 +110,20 @@ class BackupFolder:
         A backup that cannot be written (a full disk) is logged and skipped, because the training is worth more.
         """
         self.finish_writing()
-        name = f"backup of step {state.step}"
-        self._thread = threading.Thread(target=self._write_or_warn, args=(state,), name=name)
+
+        def write_or_warn() -> None:
+            try:
+                self.write(state)
+            except OSError as error:
+                _LOG.warning(
+                    "the backup of step %s could not be written to %s (%s); the training continues and earlier "
+                    "backups are intact: free some space on that disk",
+                    f"{state.step:,}",
+                    self.path,
+                    error.strerror or error,
+                )
+
+        self._thread = threading.Thread(target=write_or_warn, name=f"backup of step {state.step}")
         self._thread.start()
 
     def finish_writing(self) -> None:
@@ -119,18 +131,6 @@ class BackupFolder:
         if self._thread is not None:
             self._thread.join()
         self._thread = None
-
-    def _write_or_warn(self, state: TrainingState) -> None:
-        try:
-            self.write(state)
-        except OSError as error:
-            _LOG.warning(
-                "the backup of step %s could not be written to %s (%s); the training continues and earlier backups "
-                "are intact: free some space on that disk",
-                f"{state.step:,}",
-                self.path,
-                error.strerror or error,
-            )
 
     def newest(self) -> TrainingState | None:
         """Return the newest backup with valid checksums, or None; log a warning for each damaged one."""

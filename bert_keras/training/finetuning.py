@@ -25,7 +25,7 @@ from bert_keras.training.callbacks import EpochScores
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.finetuned_folder import FineTuned
 from bert_keras.training.fitting import Phase, digest_weights, fit_phases
-from bert_keras.training.optimizers.named_optimizers import adamw
+from bert_keras.training.optimizers.schedules import adamw
 from bert_keras.training.strategies import distribute_batches, dtype_policy_scope, make_all_reduce_any
 
 # The default of transformers' Trainer. With pretraining's 1e-6, weights with small gradients would hardly move in the

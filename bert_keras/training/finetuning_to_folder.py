@@ -127,7 +127,13 @@ def finetune(
     check_verbose(verbose)
     strategy = strategy or tf.distribute.get_strategy()
     if search is not None:
-        search = _check_search(search, settings, strategy)
+        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):  # each would choose trials of its own
+            raise InputError(
+                "a search runs on one machine, and the strategy has several workers: search with one device or "
+                "MirroredStrategy, then train with the settings of the best trial"
+            )
+        if not isinstance(search, Search):  # the settings that the caller gave stay as they are
+            search = Search(search, fixed=sorted(settings.keys() & set(list_fields(FineTuning))))
     if out is not None:
         paths = [path for path in (checkpoint, train, dev) if isinstance(path, str | os.PathLike)]
         check_writable_folder(out, "finetune", overwrite=overwrite, inputs=paths)
@@ -244,22 +250,6 @@ class FineTuningRun:
                 log.write_scores(tuned.scores)
                 log.write_text("held-out examples", format_answers(tuned.task, self.data.dev, tuned.answers))
         return dataclasses.replace(tuned, data=self.data)
-
-
-def _check_search(search: int | Search, settings: Mapping[str, object], strategy: tf.distribute.Strategy) -> Search:
-    """Return the search; the settings that the caller gave stay as they are.
-
-    Raises:
-        InputError: the number of trials is invalid, Optuna is missing, or there are several workers.
-    """
-    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):  # each worker would choose trials of its own
-        raise InputError(
-            "a search runs on one machine, and the strategy has several workers: search with one device or "
-            "MirroredStrategy, then train with the settings of the best trial"
-        )
-    if isinstance(search, Search):
-        return search
-    return Search(search, fixed=sorted(settings.keys() & set(list_fields(FineTuning))))
 
 
 def split_settings(

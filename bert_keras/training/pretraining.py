@@ -32,8 +32,7 @@ from bert_keras.training.config.recipes import PhasePlan, Pretraining, join_sche
 from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.continued_pretraining import Start, check_start_tokenizer, resolve_start
 from bert_keras.training.fitting import Phase, digest_weights, fit_phases
-from bert_keras.training.optimizers.named_optimizers import make_optimizer
-from bert_keras.training.optimizers.schedules import TimedLearningRate
+from bert_keras.training.optimizers.schedules import TimedLearningRate, make_optimizer
 from bert_keras.training.strategies import distribute_batches, dtype_policy_scope, is_chief, should_compile
 from bert_keras.training.tracking.tracked_training import check_verbose, format_filled_masks, track_training
 

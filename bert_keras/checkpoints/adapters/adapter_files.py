@@ -159,7 +159,7 @@ def build_adapter_files(adapter: Adapter, base: str | os.PathLike) -> dict[str, 
     tensors: dict[str, np.ndarray] = {}
     for name in adapter.layers.kernels:
         a, b = adapter.factors[name.ours]
-        module = PREFIX + _get_module(name, adapter.layers)
+        module = PREFIX + _get_tensor_name(name, adapter.layers).removesuffix(".weight")
         tensors |= {module + FACTOR_A: a.T, module + FACTOR_B: b.T}
     for name in adapter.layers.trained:
         value = adapter.trained[name.ours]
@@ -206,19 +206,15 @@ def _get_tensor_name(name: WeightName, layers: AdaptedLayers) -> str:
     return get_name_prefix(name, layers.model, layers.config) + name.huggingface
 
 
-def _get_module(name: WeightName, layers: AdaptedLayers) -> str:
-    return _get_tensor_name(name, layers).removesuffix(".weight")
-
-
 def _list_target_modules(layers: AdaptedLayers) -> list[str]:
     """Return the names of the adapted layers in their block, or the full names if only some blocks are adapted.
 
     PEFT adapts every layer whose name ends with a dot and one of them.
     """
-    adapted = [_get_module(name, layers) for name in layers.kernels]
-    dense = [_get_module(name, layers) for name in layers.names if name.is_kernel]
+    modules = {name: _get_tensor_name(name, layers).removesuffix(".weight") for name in layers.names if name.is_kernel}
+    adapted = [modules[name] for name in layers.kernels]
     endings = list(dict.fromkeys(_get_ending(name) for name in layers.kernels))
-    matched = [module for module in dense if module.endswith(tuple(f".{ending}" for ending in endings))]
+    matched = [module for module in modules.values() if module.endswith(tuple(f".{ending}" for ending in endings))]
     return endings if matched == adapted else adapted
 
 

@@ -96,21 +96,17 @@ def _build_conversion_command(folder: pathlib.Path) -> str:
         code = (
             "import sys; from sentence_transformers import SentenceTransformer as M; M(sys.argv[1]).save(sys.argv[2])"
         )
-    else:
+    else:  # the class for the model and its head, from its config
+        config = folder / "config.json"
+        named = read_json(config).get("architectures") if config.exists() else None
+        name = named[0] if isinstance(named, list) and named else None
+        prefixes = "|".join(record.class_prefix for record in ARCHITECTURES.values())
+        is_known = isinstance(name, str) and re.fullmatch(rf"({prefixes})(Model|For[A-Za-z]{{1,40}})", name)
         code = (
-            f"import sys; from transformers import {_read_class_name(folder)} as M, AutoTokenizer as T; "
+            f"import sys; from transformers import {name if is_known else 'AutoModel'} as M, AutoTokenizer as T; "
             "[part.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[2]) for part in (M, T)]"
         )
     return shlex.join(["python", "-c", code, str(whole), f"{whole}-safetensors"])
-
-
-def _read_class_name(folder: pathlib.Path) -> str:
-    """Return the class of transformers for the model and its head, from its config."""
-    named = read_json(folder / "config.json").get("architectures") if (folder / "config.json").exists() else None
-    name = named[0] if isinstance(named, list) and named else None
-    prefixes = "|".join(record.class_prefix for record in ARCHITECTURES.values())
-    is_known = isinstance(name, str) and re.fullmatch(rf"({prefixes})(Model|For[A-Za-z]{{1,40}})", name)
-    return name if is_known else "AutoModel"
 
 
 def _find_shards(folder: pathlib.Path) -> list[pathlib.Path]:

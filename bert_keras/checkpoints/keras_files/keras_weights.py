@@ -155,25 +155,19 @@ def check_preset(folder: pathlib.Path) -> str | None:
         raise InputError(f"{folder} is a preset of {quote(backbone)}; expected BertBackbone: load another preset")
     read_field(config, "config", dict, source=folder / "config.json")
     configs = {name: read_json(folder / name) for name in _CONFIGS if (folder / name).exists()}
-    weights = _find_weights(folder)
+    weights = sorted(folder.glob("*.h5"))
+    if (index := folder / _INDEX).exists():
+        shards = read_field(read_json(index), "weight_map", dict, source=index)
+        names = [name for part in shards.values() for name in (part if isinstance(part, list) else [part])]
+        weights += [path for name in names if (path := resolve_inside(folder, name, source=index)) not in weights]
+    if not all(path.is_file() for path in weights):
+        raise InputError(f"{folder} lacks files that {_INDEX} lists: copy the whole folder again")
     num_bytes = sum(path.stat().st_size for path in weights)
     for name, values in configs.items():
         check_fits(values, num_bytes, str(folder / name))
     for path in weights:
         check_h5(path, str(path))
     return read_field(configs.get("task.json", {}), "class_name", str, source=folder / "task.json", default=None)
-
-
-def _find_weights(folder: pathlib.Path) -> list[pathlib.Path]:
-    """Return the paths of the files with weights."""
-    paths = sorted(folder.glob("*.h5"))
-    if (index := folder / _INDEX).exists():
-        shards = read_field(read_json(index), "weight_map", dict, source=index)
-        names = [name for part in shards.values() for name in (part if isinstance(part, list) else [part])]
-        paths += [path for name in names if (path := resolve_inside(folder, name, source=index)) not in paths]
-    if not all(path.is_file() for path in paths):
-        raise InputError(f"{folder} lacks files that {_INDEX} lists: copy the whole folder again")
-    return paths
 
 
 def iterate_objects(value: object) -> Iterator[dict]:
@@ -206,8 +200,16 @@ def check_objects(config: object, source: str) -> None:
                 "bert_keras or KerasHub's BERT, and optimizers, losses and metrics of Keras: copy it again from its "
                 "source"
             )
-        if is_metric(part) and isinstance(part["config"], dict):
-            _check_metric(part, source)
+        if not is_metric(part) or not isinstance(part["config"], dict):
+            continue
+        place = f"{source}, in {quote(part['class_name'])},"
+        for names in _METRIC_SIZES:
+            one, other = (read_field(part["config"], name, int, source=place, default=None) or 1 for name in names)
+            if one * other > _MAX_METRIC_SIZE:
+                raise InputError(
+                    f"{place} sets {' and '.join(dict.fromkeys(names))} so that the metric has {one * other:,} "
+                    f"numbers; expected {_MAX_METRIC_SIZE:,} at most: save the model without this metric"
+                )
 
 
 def is_plugin(part: Mapping) -> bool:
@@ -229,18 +231,6 @@ def _is_allowed(part: Mapping) -> bool:
     if root == "keras":
         return name.endswith("DTypePolicy") if module == "keras" else bool(_WITHOUT_WEIGHTS.fullmatch(module))
     return root == "bert_keras" or "build_config" not in part  # a user's loss or metric has no build_config
-
-
-def _check_metric(part: Mapping, source: str) -> None:
-    """Raise `InputError` if a metric has more than 10 million numbers."""
-    place = f"{source}, in {quote(part['class_name'])},"
-    for names in _METRIC_SIZES:
-        one, other = (read_field(part["config"], name, int, source=place, default=None) or 1 for name in names)
-        if one * other > _MAX_METRIC_SIZE:
-            raise InputError(
-                f"{place} sets {' and '.join(dict.fromkeys(names))} so that the metric has {one * other:,} numbers; "
-                f"expected {_MAX_METRIC_SIZE:,} at most: save the model without this metric"
-            )
 
 
 def check_fits(config: object, num_bytes: int, source: str) -> None:

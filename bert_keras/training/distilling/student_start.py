@@ -44,7 +44,17 @@ def start_student(teacher: Checkpoint, settings: Distillation) -> tuple[Checkpoi
                 "checkpoint folder: correct the name"
             )
         student = read_checkpoint(settings.student)
-        _check_same_vocabulary(student, teacher)
+        check_has_vocabulary(student)
+        ours, theirs = student.tokenizer_settings, teacher.tokenizer_settings
+        has_same_tokens = tuple(ours["vocabulary"]) == tuple(theirs["vocabulary"])
+        names = list_fields(TextRules)
+        rules = [TextRules(**{name: one[name] for name in names if name in one}) for one in (ours, theirs)]
+        if not has_same_tokens or rules[0] != rules[1]:
+            what = "rules for texts" if has_same_tokens else "vocabulary"
+            raise InputError(
+                f"{student} has another {what} than the teacher {teacher}; expected the same tokens, since both models "
+                "read the same ids: choose a preset, or num_layers"
+            )
         description = str(student)
     heads = student.config.num_heads, teacher.config.num_heads
     if settings.attention_weight > 0 and heads[0] != heads[1]:
@@ -53,17 +63,3 @@ def start_student(teacher: Checkpoint, settings: Distillation) -> tuple[Checkpoi
             f"teacher {heads[1]}; expected the same number: set attention_weight to 0, or num_heads to {heads[1]}"
         )
     return student, description
-
-
-def _check_same_vocabulary(student: Checkpoint, teacher: Checkpoint) -> None:
-    check_has_vocabulary(student)
-    ours, theirs = student.tokenizer_settings, teacher.tokenizer_settings
-    has_same_tokens = tuple(ours["vocabulary"]) == tuple(theirs["vocabulary"])
-    names = list_fields(TextRules)
-    rules = [TextRules(**{name: one[name] for name in names if name in one}) for one in (ours, theirs)]
-    if not has_same_tokens or rules[0] != rules[1]:
-        what = "rules for texts" if has_same_tokens else "vocabulary"
-        raise InputError(
-            f"{student} has another {what} than the teacher {teacher}; expected the same tokens, since both models "
-            "read the same ids: choose a preset, or num_layers"
-        )
