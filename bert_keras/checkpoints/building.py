@@ -120,7 +120,14 @@ def build_head(model_class: type[BertModel], checkpoint: Checkpoint, head: dict[
     checkpoint.check_once()
     record = get_architecture(checkpoint.config.model_type)
     get_head_rows(record, model_class.__name__)  # raises if there is no such head
-    settings = {**_get_valid_settings(model_class, checkpoint, head), **head}
+    settings: dict[str, Any] = {}  # the stored settings of the head that are still valid, and the given ones
+    if checkpoint.model == model_class.__name__:
+        settings = dict(checkpoint.settings)
+        if "num_classes" not in head:
+            check_num_classes(checkpoint)
+        elif head["num_classes"] != settings.get("num_classes"):  # labels and problem belong to other classes
+            settings = {"dropout_rate": settings.get("dropout_rate")}
+    settings |= head
     pooler = checkpoint.wants_pooler_for(model_class.__name__)
     dtype = {"dtype": head["dtype"]} if "dtype" in head else {}
     with zero_initialization():
@@ -164,18 +171,6 @@ def _add_head(
         return model_class(encoder, **settings)
     except TypeError as error:  # a missing or unknown argument of the head, which Python's message names
         raise InputError(f"{model_class.__name__} cannot be built on {checkpoint}: {error}") from None
-
-
-def _get_valid_settings(model_class: type[BertModel], checkpoint: Checkpoint, head: dict[str, Any]) -> dict[str, Any]:
-    """Return the stored settings of the head that are still valid."""
-    if checkpoint.model != model_class.__name__:
-        return {}
-    settings = dict(checkpoint.settings)
-    if "num_classes" not in head:
-        check_num_classes(checkpoint)
-    elif head["num_classes"] != settings.get("num_classes"):
-        settings = {"dropout_rate": settings.get("dropout_rate")}  # labels and problem belong to other classes
-    return settings
 
 
 def _list_fresh_weights(model: BertModel, checkpoint: Checkpoint, head: dict[str, Any]) -> list[str]:

@@ -61,21 +61,16 @@ def check_same_tokenizer(
     differences += [f"{name} is {ours[name]} and {theirs[name]}" for name in ours if ours[name] != theirs[name]]
     if not differences:
         return
-    raise InputError(
-        f"{checkpoint} has another tokenizer than the records {records} ({'; '.join(differences)} in the records); "
-        "expected the same, because the token ids would mean other words: make the records again with  "
-        f"{_format_command(checkpoint, settings, records)}"
-    )
-
-
-def _format_command(checkpoint: str | os.PathLike, settings: Mapping[str, object], records: str | os.PathLike) -> str:
-    """Return the command that writes the records again with the vocabulary of a checkpoint of any format."""
     vocabulary, options = pathlib.Path(checkpoint), []
     files = [path for path in map(vocabulary.joinpath, _VOCABULARY_FILES) if path.is_file()]
     if files and (is_preset(vocabulary) or not TokenizerFolder(vocabulary).has_settings):
         vocabulary, options = files[0], _list_options(settings)
     manifest = read_manifest(records, checked_splits=())
-    return build_remake_command(manifest, records, vocabulary=vocabulary, options=options)
+    raise InputError(
+        f"{checkpoint} has another tokenizer than the records {records} ({'; '.join(differences)} in the records); "
+        "expected the same, because the token ids would mean other words: make the records again with  "
+        f"{build_remake_command(manifest, records, vocabulary=vocabulary, options=options)}"
+    )
 
 
 def _list_options(settings: Mapping[str, object]) -> list[str]:

@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.checkpoints import save
-from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.huggingface.model_card import build_model_card
 from bert_keras.checkpoints.loading import load_with_head
 from bert_keras.checkpoints.reading import read_checkpoint
@@ -267,37 +266,32 @@ def compile_for_pretraining(model: keras.Model, run: Pretraining, optimizer: ker
 
 
 def build_model(run: Pretraining, vocabulary_size: int) -> keras.Model:
-    """Build the model of a run, or load the one that it starts from.
+    """Build the model of a run, or load the one that it starts from; parts that this one lacks get new weights.
 
     Raises:
         InputError: the checkpoint to start from has another kind of model, or another size.
     """
-    length = max(run.records.max_sequence_lengths)
+    objective, model_class, head = run.model.head.objective, run.model.head.load("model"), {}
     with dtype_policy_scope(run.model.dtype_policy):
-        if run.model.start_from is not None:
-            return _load_start_model(run, read_checkpoint(run.model.start_from), vocabulary_size)
-        objective = run.model.head.objective
-        config = run.model.bert_config(vocabulary_size, length)
-        config = dataclasses.replace(config, model_type=objective.model_type)
-        encoder = BertEncoder(config, pooler=objective.reads_pairs, name="encoder")
-        arguments = {"generator_config": run.model.generator_config(config)} if objective.has_generator else {}
-        return run.model.head.load("model")(encoder, **arguments)
-
-
-def _load_start_model(run: Pretraining, checkpoint: Checkpoint, vocabulary_size: int) -> keras.Model:
-    """Load the model of a run with the weights of a checkpoint; parts that it lacks get new weights."""
-    start = resolve_start(run, checkpoint)
-    if checkpoint.config.vocabulary_size < vocabulary_size:  # it may be larger: an embedding without a token
-        raise InputError(
-            f"{checkpoint} has {checkpoint.config.vocabulary_size:,} tokens, and the records {vocabulary_size:,}: make "
-            f"records with its vocabulary:  bert-keras make-records {checkpoint} OUT"
-        )
-    head = {}
-    if "generator" in start.new:
-        head["generator_config"] = start.run.model.generator_config(checkpoint.config)
-    elif not run.model.head.objective.has_generator and "head_act" in checkpoint.settings:
-        head["head_act"] = checkpoint.settings["head_act"]
-    return load_with_head(run.model.head.load("model"), checkpoint, **head)
+        if run.model.start_from is None:
+            config = run.model.bert_config(vocabulary_size, max(run.records.max_sequence_lengths))
+            config = dataclasses.replace(config, model_type=objective.model_type)
+            encoder = BertEncoder(config, pooler=objective.reads_pairs, name="encoder")
+            if objective.has_generator:
+                head["generator_config"] = run.model.generator_config(config)
+            return model_class(encoder, **head)
+        checkpoint = read_checkpoint(run.model.start_from)
+        start = resolve_start(run, checkpoint)
+        if checkpoint.config.vocabulary_size < vocabulary_size:  # it may be larger: an embedding without a token
+            raise InputError(
+                f"{checkpoint} has {checkpoint.config.vocabulary_size:,} tokens, and the records {vocabulary_size:,}: "
+                f"make records with its vocabulary:  bert-keras make-records {checkpoint} OUT"
+            )
+        if "generator" in start.new:
+            head["generator_config"] = start.run.model.generator_config(checkpoint.config)
+        elif not objective.has_generator and "head_act" in checkpoint.settings:
+            head["head_act"] = checkpoint.settings["head_act"]
+        return load_with_head(model_class, checkpoint, **head)
 
 
 def set_output_bias(model: keras.Model, folder: str | os.PathLike, tokenizer: BertTokenizer) -> None:
