@@ -9,8 +9,6 @@ from bert_keras.checkpoints.keras_files.keras_weights import is_preset
 from bert_keras.checks import quote
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
-from bert_keras.pipelines.records.manifest import read_manifest
-from bert_keras.pipelines.records.settings import build_remake_command
 from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.pipelines.text.tokenizer_folder import VOCABULARY, TokenizerFolder
 
@@ -61,6 +59,9 @@ def check_same_tokenizer(
     differences += [f"{name} is {ours[name]} and {theirs[name]}" for name in ours if ours[name] != theirs[name]]
     if not differences:
         return
+    from bert_keras.pipelines.records.manifest import read_manifest  # loads tokenizers, which servers need not
+    from bert_keras.pipelines.records.settings import build_remake_command
+
     vocabulary, options = pathlib.Path(checkpoint), []
     files = [path for path in map(vocabulary.joinpath, _VOCABULARY_FILES) if path.is_file()]
     if files and (is_preset(vocabulary) or not TokenizerFolder(vocabulary).has_settings):
