@@ -83,10 +83,24 @@ def multi_label_scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, fl
     """
     from sklearn import metrics
 
-    truth, predicted = _check_class_sets(truth, predicted)
+    truth, predicted = np.asarray(truth), np.asarray(predicted)
+    if truth.ndim != 2 or truth.shape != predicted.shape:
+        raise InputError(
+            f"truth has shape {truth.shape} and predicted {predicted.shape}; expected the same shape (N, C), with "
+            "one column per class"
+        )
+    check_counts(len(truth), len(predicted))
+    for name, sets in (("truth", truth), ("predicted", predicted)):
+        wrong = np.argwhere((sets != 0) & (sets != 1))
+        if wrong.size:
+            row, column = wrong[0]
+            raise InputError(
+                f"{name}[{row}, {column}] is {sets[row, column]}; expected 0 or 1: compare probabilities with a "
+                "threshold"
+            )
     columns = np.arange(truth.shape[1])
     # scikit-learn treats a single column as two classes, so an empty column is added, which `labels` leaves out
-    truth, predicted = (np.pad(sets, ((0, 0), (0, 1))) for sets in (truth, predicted))
+    truth, predicted = (np.pad(sets.astype(np.int64), ((0, 0), (0, 1))) for sets in (truth, predicted))
     return {
         "micro_f1": float(metrics.f1_score(truth, predicted, labels=columns, average="micro", zero_division=0)),
         "macro_f1": float(metrics.f1_score(truth, predicted, labels=columns, average="macro", zero_division=0)),
@@ -147,22 +161,3 @@ def _check_classes(truth: np.ndarray, predicted: np.ndarray, num_classes: int) -
     truth, predicted = checked
     check_counts(len(truth), len(predicted))
     return truth, predicted
-
-
-def _check_class_sets(truth: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    truth, predicted = np.asarray(truth), np.asarray(predicted)
-    if truth.ndim != 2 or truth.shape != predicted.shape:
-        raise InputError(
-            f"truth has shape {truth.shape} and predicted {predicted.shape}; expected the same shape (N, C), with "
-            "one column per class"
-        )
-    check_counts(len(truth), len(predicted))
-    for name, sets in (("truth", truth), ("predicted", predicted)):
-        wrong = np.argwhere((sets != 0) & (sets != 1))
-        if wrong.size:
-            row, column = wrong[0]
-            raise InputError(
-                f"{name}[{row}, {column}] is {sets[row, column]}; expected 0 or 1: compare probabilities with a "
-                "threshold"
-            )
-    return truth.astype(np.int64), predicted.astype(np.int64)

@@ -55,7 +55,14 @@ def read_modules(folder: pathlib.Path) -> tuple[dict, list[str]]:
     modules = read_module_list(folder)
     kinds = [module.kind for module in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
-        raise InputError(_describe_unsupported(folder, kinds))
+        extra = next((kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")), None)
+        expected = "expected Transformer, Pooling and optionally Normalize"
+        if extra is None:
+            raise InputError(f"{folder / MODULES} lists {', '.join(kinds) or 'nothing'}; {expected}: restore the file")
+        raise InputError(
+            f"{folder / MODULES} lists the module {quote(extra)}, which {_REASONS.get(extra, 'is not supported')}, so "
+            f"the vectors would differ; {expected}: use sentence-transformers for this model"
+        )
     _check_transformer(modules[0])
     if len(modules) == 3:
         path = modules[2].folder / "config.json"
@@ -103,19 +110,6 @@ def write_modules(model: Any, folder: pathlib.Path, *, max_sequence_length: int 
             "default_prompt_name": model.default_prompt_name,
             "similarity_fn_name": model.similarity,
         },
-    )
-
-
-def _describe_unsupported(folder: pathlib.Path, kinds: list[str]) -> str:
-    """Return the message about a list of modules that `BertEmbedder` does not support."""
-    extra = next((kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")), None)
-    expected = "expected Transformer, Pooling and optionally Normalize"
-    if extra is None:
-        return f"{folder / MODULES} lists {', '.join(kinds) or 'nothing'}; {expected}: restore the file"
-    reason = _REASONS.get(extra, "is not supported")
-    return (
-        f"{folder / MODULES} lists the module {quote(extra)}, which {reason}, so the vectors would differ; {expected}: "
-        "use sentence-transformers for this model"
     )
 
 

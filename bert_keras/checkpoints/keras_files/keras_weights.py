@@ -185,33 +185,6 @@ def is_metric(part: Mapping) -> bool:
     return bool(_METRICS.fullmatch(str(part.get("module"))))
 
 
-def check_objects(config: object, source: str) -> None:
-    """Raise `InputError` if a Keras config has a third-party layer or model, or a huge metric.
-
-    Keras builds all objects of a config before it reads the weights, even a dense layer with billions of parameters.
-    For our models and KerasHub's BERT, `keras_weights.check_fits` counts the parameters.
-    """
-    for part in iterate_objects(config):
-        if "class_name" not in part or "config" not in part:
-            continue
-        if not _is_allowed(part):
-            raise InputError(
-                f"{source} holds a {quote(part['class_name'])} of {quote(part.get('module'))}; expected models of "
-                "bert_keras or KerasHub's BERT, and optimizers, losses and metrics of Keras: copy it again from its "
-                "source"
-            )
-        if not is_metric(part) or not isinstance(part["config"], dict):
-            continue
-        place = f"{source}, in {quote(part['class_name'])},"
-        for names in _METRIC_SIZES:
-            one, other = (read_field(part["config"], name, int, source=place, default=None) or 1 for name in names)
-            if one * other > _MAX_METRIC_SIZE:
-                raise InputError(
-                    f"{place} sets {' and '.join(dict.fromkeys(names))} so that the metric has {one * other:,} "
-                    f"numbers; expected {_MAX_METRIC_SIZE:,} at most: save the model without this metric"
-                )
-
-
 def is_plugin(part: Mapping) -> bool:
     """Whether an object is a model or an encoder that another package registered."""
     module, name = part.get("module"), part.get("class_name")
@@ -236,14 +209,33 @@ def _is_allowed(part: Mapping) -> bool:
 def check_fits(config: object, num_bytes: int, source: str) -> None:
     """Raise `InputError` if the model in a Keras config needs more bytes than its weights have.
 
-    A config with a layer whose parameters are not counted is also an error, see `check_objects`.
+    A third-party layer or model, whose parameters are not counted, and a huge metric are also errors: Keras builds all
+    objects of a config before it reads the weights, even a dense layer with billions of parameters.
 
     Args:
         config: the content of a `config.json` of Keras, with any number of our models or KerasHub's BERTs.
         num_bytes: size of the weights in bytes.
         source: the path of the config, for the message.
     """
-    check_objects(config, source)
+    for part in iterate_objects(config):
+        if "class_name" not in part or "config" not in part:
+            continue
+        if not _is_allowed(part):
+            raise InputError(
+                f"{source} holds a {quote(part['class_name'])} of {quote(part.get('module'))}; expected models of "
+                "bert_keras or KerasHub's BERT, and optimizers, losses and metrics of Keras: copy it again from its "
+                "source"
+            )
+        if not is_metric(part) or not isinstance(part["config"], dict):
+            continue
+        place = f"{source}, in {quote(part['class_name'])},"
+        for names in _METRIC_SIZES:
+            one, other = (read_field(part["config"], name, int, source=place, default=None) or 1 for name in names)
+            if one * other > _MAX_METRIC_SIZE:
+                raise InputError(
+                    f"{place} sets {' and '.join(dict.fromkeys(names))} so that the metric has {one * other:,} "
+                    f"numbers; expected {_MAX_METRIC_SIZE:,} at most: save the model without this metric"
+                )
     metric_configs = {id(part.get("config")) for part in iterate_objects(config) if is_metric(part)}
     hidden_dim, num_classes, num_parameters = 0, 0, 0
     for part in iterate_objects(config):

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from bert_keras.checks import quote
@@ -34,6 +33,7 @@ _COUNTER = itertools.count()
 _MAX_EXAMPLES = 20
 _MAX_CHARACTERS = 300
 _NUM_SEQUENCES = 8  # of which masks are filled
+_CONTEXT_TOKENS = 12  # that are shown on each side of a masked one
 
 
 def format_answers(task: Task, examples: Sequence, answers: Sequence[Mapping]) -> str:
@@ -68,17 +68,13 @@ def format_filled_masks(
         for place, target, [(best, probability)] in zip(
             positions[index], targets[index], find_top_tokens(probabilities, 1), strict=True
         ):
+            begin, end = max(0, place - _CONTEXT_TOKENS), place + _CONTEXT_TOKENS + 1
+            context = [tokenizer.vocabulary[token_id] for token_id in ids[begin:end] if token_id != tokenizer.pad_id]
+            context[place - begin] = "[MASK]"
+            text = " ".join(context).replace(" ##", "")
             tokens = [tokenizer.vocabulary[target], tokenizer.vocabulary[best]]
-            rows.append((bool(best != target), [_show_context(ids, place, tokenizer), *tokens, f"{probability:.3f}"]))
+            rows.append((bool(best != target), [text, *tokens, f"{probability:.3f}"]))
     return _format_rows(["text", "token", "prediction", "probability"], rows)
-
-
-def _show_context(ids: np.ndarray, place: int, tokenizer: BertTokenizer, width: int = 12) -> str:
-    """Return the tokens around a masked position, with [MASK] in its place."""
-    begin, end = max(0, place - width), place + width + 1
-    tokens = [tokenizer.vocabulary[token_id] for token_id in ids[begin:end] if token_id != tokenizer.pad_id]
-    tokens[place - begin] = "[MASK]"
-    return " ".join(tokens).replace(" ##", "")
 
 
 def _format_rows(headings: Sequence[str], rows: Sequence[Row]) -> str:
