@@ -46,10 +46,10 @@ def read_google(folder: str | os.PathLike) -> Checkpoint:
         InputError: there is not exactly one checkpoint, it is damaged, the config does not fit, or the encoder has
             variables that ours does not have.
     """
-    import tensorflow as tf
-
     folder = pathlib.Path(folder)
     config, read_tokenizer, index = read_without_weights(folder)
+    import tensorflow as tf  # after the checks that do not need it
+
     try:
         reader = tf.train.load_checkpoint(str(index.with_suffix("")))
     except (tf.errors.OpError, ValueError, RuntimeError) as error:

@@ -31,7 +31,17 @@ def render_confusion_matrix(matrix: np.ndarray, labels: Sequence[str]) -> bytes:
         MissingExtraError: matplotlib is not installed.
         InputError: the matrix is not square or has numbers other than counts, or there is not one label per class.
     """
-    matrix = _check_matrix(matrix, labels)
+    matrix = np.asarray(matrix)
+    square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1] > 0
+    if not square or matrix.dtype.kind not in "iu" or matrix.min() < 0:
+        raise InputError(
+            f"the matrix has shape {matrix.shape} and type {matrix.dtype}; expected non-negative integers, (C, C): "
+            "make it with confusion_matrix"
+        )
+    if len(labels) != len(matrix):
+        raise InputError(
+            f"there are {len(labels)} labels for a matrix of {len(matrix)} classes; expected one name per class"
+        )
     return render_figure(_make_figure(matrix, [_shorten(str(label)) for label in labels]), "png")
 
 
@@ -87,18 +97,3 @@ def _shorten(label: str) -> str:
         return label
     end = (_MAX_NAME_LENGTH - 1) // 2  # the rest without the ellipsis is the beginning
     return f"{label[: _MAX_NAME_LENGTH - 1 - end]}…{label[-end:]}"
-
-
-def _check_matrix(matrix: np.ndarray, labels: Sequence[str]) -> np.ndarray:
-    matrix = np.asarray(matrix)
-    square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1] > 0
-    if not square or matrix.dtype.kind not in "iu" or matrix.min() < 0:
-        raise InputError(
-            f"the matrix has shape {matrix.shape} and type {matrix.dtype}; expected non-negative integers, (C, C): "
-            "make it with confusion_matrix"
-        )
-    if len(labels) != len(matrix):
-        raise InputError(
-            f"there are {len(labels)} labels for a matrix of {len(matrix)} classes; expected one name per class"
-        )
-    return matrix

@@ -77,17 +77,6 @@ class AttentionDivergence(_Divergence):
         return ops.mean(ops.sum(y_true * logarithms, axis=-1), axis=1)
 
 
-def _check_settings(temperature: float, label_weight: float, hidden_weight: float, attention_weight: float) -> None:
-    """Raise `InputError` if a setting of a `Distiller` is out of range."""
-    if not (math.isfinite(temperature) and temperature > 0):
-        raise InputError(f"temperature is {temperature}; expected a number above 0, such as 2: change it")
-    if not 0 <= label_weight <= 1:
-        raise InputError(f"label_weight is {label_weight}; expected a number from 0 to 1: change it")
-    for name, weight in {"hidden_weight": hidden_weight, "attention_weight": attention_weight}.items():
-        if not (math.isfinite(weight) and weight >= 0):
-            raise InputError(f"{name} is {weight}; expected a number from 0 on: change it")
-
-
 def _check_pair(
     student: HeadModel, teacher: HeadModel | None, hidden_weight: float, attention_weight: float, *, has_ids: bool
 ) -> None:
@@ -185,7 +174,13 @@ class Distiller(HeadModel):
         teacher_ids: np.ndarray | None = None,
         **kwargs,
     ):
-        _check_settings(temperature, label_weight, hidden_weight, attention_weight)
+        if not (math.isfinite(temperature) and temperature > 0):
+            raise InputError(f"temperature is {temperature}; expected a number above 0, such as 2: change it")
+        if not 0 <= label_weight <= 1:
+            raise InputError(f"label_weight is {label_weight}; expected a number from 0 to 1: change it")
+        for name, weight in {"hidden_weight": hidden_weight, "attention_weight": attention_weight}.items():
+            if not (math.isfinite(weight) and weight >= 0):
+                raise InputError(f"{name} is {weight}; expected a number from 0 on: change it")
         _check_pair(student, teacher, hidden_weight, attention_weight, has_ids=teacher_ids is not None)
         super().__init__(student.encoder, **kwargs)
         self.student = student

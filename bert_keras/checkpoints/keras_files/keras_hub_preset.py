@@ -6,7 +6,6 @@ masked-LM head is not, because it computes something else than ours (erf GELU, e
 lacks are stored in a file of our own, see `preset_settings.py`, or listed by `convert`.
 """
 
-import functools
 import logging
 import math
 import os
@@ -20,7 +19,7 @@ import numpy as np
 from bert_keras import modeling
 from bert_keras.checkpoints.building import get_encoder, get_model_name, get_variables, list_model_weights
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
-from bert_keras.checkpoints.huggingface.weight_names import list_weights
+from bert_keras.checkpoints.huggingface.weight_names import WeightName, list_weights
 from bert_keras.checkpoints.keras_files.keras_weights import (
     FILE,
     PresetSettings,
@@ -77,16 +76,7 @@ def read_preset(folder: str | os.PathLike) -> Checkpoint:
         )
     names = list_weights(model, config, pooler=own.has_pooler)
     theirs = {variable.path: variable for variable in preset.variables}
-    weights = {
-        name.ours: StoredWeight(
-            name.keras_hub,
-            _flatten_shape(theirs[name.keras_hub].shape, name.ours, config),
-            functools.partial(_flatten, theirs[name.keras_hub], name.ours, config),
-            theirs[name.keras_hub].dtype,
-        )
-        for name in names
-        if name.keras_hub in theirs
-    }
+    weights = {name.ours: _flatten(theirs[name.keras_hub], name, config) for name in names if name.keras_hub in theirs}
     expected_names = {name.ours: name.keras_hub for name in names}
     return Checkpoint(
         str(folder),
@@ -211,15 +201,14 @@ def _read_head(preset: keras.Model, folder: pathlib.Path) -> dict:
     return {}
 
 
-def _flatten(variable: keras.Variable, name: str, config: BertConfig) -> np.ndarray:
-    """Reshape attention weights from KerasHub's layouts, (D, N, H), (N, H, D) and (N, H), to ours, (D, D) and (D,)."""
-    return np.reshape(np.asarray(variable), _flatten_shape(variable.shape, name, config))
-
-
-def _flatten_shape(shape: tuple[int, ...], name: str, config: BertConfig) -> tuple[int, ...]:
+def _flatten(variable: keras.Variable, name: WeightName, config: BertConfig) -> StoredWeight:
+    """Return a weight; attention has (D, N, H), (N, H, D) and (N, H) in KerasHub, and (D, D) and (D,) here."""
+    shape = tuple(variable.shape)
     if len(shape) == 3:
-        return config.hidden_dim, config.hidden_dim
-    return (math.prod(shape),) if name.endswith(".bias") else tuple(shape)
+        shape = config.hidden_dim, config.hidden_dim
+    elif name.ours.endswith(".bias"):
+        shape = (math.prod(shape),)
+    return StoredWeight(name.keras_hub, shape, lambda: np.reshape(np.asarray(variable), shape), variable.dtype)
 
 
 def _check_architecture(config: BertConfig) -> None:
