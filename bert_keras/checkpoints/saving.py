@@ -1,4 +1,4 @@
-"""`save`: write a model and its tokenizer as a checkpoint folder, which is a Hugging Face model folder.
+"""`save`: write a model and its tokenizer as a Hugging Face model folder; `convert`: do it for a folder of any format.
 
 `huggingface/huggingface_folder.py` reads such a folder.
 """

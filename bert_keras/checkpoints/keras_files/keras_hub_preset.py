@@ -3,7 +3,7 @@
 KerasHub's BERT has a fixed architecture: tanh GELU, epsilon 1e-12, learned positions, embeddings as wide as the encoder
 and a pooler. Other encoders cannot be converted. Its classifier and embedder are converted with their heads. Its
 masked-LM head is not, because it computes something else than ours (erf GELU, epsilon 1e-5). Settings that a preset
-lacks are stored in a file of our own, see `preset_settings.py`, or listed by `convert`.
+lacks are stored in a file of our own, see `PresetSettings`, or listed by `convert`.
 """
 
 import logging
