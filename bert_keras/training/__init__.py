@@ -1,7 +1,7 @@
 """Pretraining and fine-tuning with `model.fit`: settings, optimizers, schedules, backups.
 
 Start with `pretraining.py` (`bk.pretrain`) and `finetuning.py`, which build a model and call `fitting.py`;
-`finetuning_to_folder.py` is `bk.finetune`. Names are imported lazily, so that settings can be checked without TensorFlow.
+`finetuning_to_folder.py` is `bk.finetune`. Names are imported lazily: settings can be checked without TensorFlow.
 """
 
 import importlib
