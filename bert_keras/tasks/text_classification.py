@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from bert_keras.errors import InputError
-from bert_keras.metrics import classes
+from bert_keras.metrics import classes, regression
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode
 from bert_keras.tasks.base import LabelledSequences, Row, Task, check_choice, encode_labels, softmax
 from bert_keras.tasks.signatures import Arrays, TensorSpec, make_specs, make_strings, pad_rows
@@ -152,7 +152,7 @@ class TextClassification(Task):
         """Compute the scores of the problem."""
         targets = self._encode_targets(examples)
         if self.problem == "regression":
-            return classes.regression_scores(targets, np.array([answer["value"] for answer in answers]))
+            return regression.regression_scores(targets, np.array([answer["value"] for answer in answers]))
         probabilities = np.stack([answer["probabilities"] for answer in answers])
         if self.problem == "multi_label":
             return classes.multi_label_scores(targets.astype(int), (probabilities >= THRESHOLD).astype(int))
