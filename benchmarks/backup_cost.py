@@ -25,7 +25,7 @@ from bert_keras.pipelines.records import read_manifest
 from bert_keras.training import Pretraining, run_pretraining
 from bert_keras.training.backups import BackupFolder, BackupOptions, TrainingState
 from bert_keras.training.config.sources import infer_settings
-from bert_keras.training.resuming import read_variables
+from bert_keras.training.fitting import read_variables
 
 INTERVAL = 50
 

@@ -135,7 +135,7 @@ def fine_tune_student(start: pathlib.Path, teacher: pathlib.Path, row: Row, file
     from bert_keras.tasks.examples.file_options import FileOptions
     from bert_keras.training import run_finetuning
     from bert_keras.training.config.finetuning_settings import Distillation
-    from bert_keras.training.distilling.teacher_training import make_student_checkpoint
+    from bert_keras.training.distilling.distilling_to_folder import make_student_checkpoint
 
     settings = Distillation(**row.settings, seed=seed, keep_best=False)
     task = read_teacher_task(read_checkpoint(teacher))

@@ -30,9 +30,9 @@ from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.training.backups import BackupFolder, BackupOptions
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.sources import infer_settings
-from bert_keras.training.optimizers.named_optimizers import adamw
+from bert_keras.training.fitting import read_variables
+from bert_keras.training.optimizers.schedules import adamw
 from bert_keras.training.pretraining import build_model, run_pretraining
-from bert_keras.training.resuming import read_variables
 from tests.training.processes import kill_at_random
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat".split()

@@ -35,8 +35,13 @@ from keras import ops
 
 import bert_keras as bk
 from bert_keras.modeling import encoder as encoder_module
-from bert_keras.modeling.initializers import make_initializer
-from bert_keras.modeling.layers import BertEmbeddings, ConfiguredLayer, compute_sinusoidal_positions, gelu
+from bert_keras.modeling.layers import (
+    BertEmbeddings,
+    ConfiguredLayer,
+    compute_sinusoidal_positions,
+    gelu,
+    make_initializer,
+)
 from bert_keras.training import TimedLearningRate, make_optimizer
 from bert_keras.training.pretraining import compile_for_pretraining, set_output_bias
 from bert_keras.training.strategies import keep_freed_memory

@@ -114,7 +114,7 @@ def our_step(size: str, side: str):
     """Return a function that runs a step of `BertPretrainer`."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import bert_keras as bk
-    from bert_keras.training.optimizers.named_optimizers import adamw
+    from bert_keras.training.optimizers.schedules import adamw
     from bert_keras.training.strategies import keep_freed_memory
 
     keep_freed_memory()

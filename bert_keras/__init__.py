@@ -31,7 +31,7 @@ _PUBLIC_NAMES = {
     "fill_mask": "bert_keras.tasks.mask_filling",
     "Predictor": "bert_keras.tasks.predictor",
     "evaluate": "bert_keras.tasks.evaluation",
-    "pretrain": "bert_keras.training.pretraining_to_folder",
+    "pretrain": "bert_keras.training.pretraining",
     "finetune": "bert_keras.training.finetuning_to_folder",
     "distill": "bert_keras.training.distilling.distilling_to_folder",
     "export_model": "bert_keras.export.artifacts",

@@ -10,8 +10,6 @@ from bert_keras.files import read_json
 
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
-
-
 MODULES = "modules.json"
 _PACKAGE = "sentence_transformers."
 _TRANSFORMERS = ("Transformer", "BERT")  # versions before 0.3 named the class after the architecture

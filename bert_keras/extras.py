@@ -1,9 +1,10 @@
-"""The environment, checked before work starts: optional packages, the Keras backend, `TF_CONFIG`, the processor.
+"""The environment, checked before work starts: optional packages, plug-ins, the Keras backend, the processor.
 
 Nothing heavy is imported.
 """
 
 import dataclasses
+import importlib
 import importlib.util
 import json
 import os
@@ -20,14 +21,10 @@ from bert_keras.files import parse_json
 BACKENDS = ("tensorflow", "jax")  # the Keras backends that the models are tested on
 # packages that write and check an artifact, by the extra that installs them
 _ARTIFACT_PACKAGES = {"tflite": ("ai-edge-litert",), "onnx": ("tf2onnx", "onnx", "onnxruntime")}
-
-
 _RUN_MODULE = (
     "import json, runpy, sys; path, name = sys.argv[1:3]; del sys.argv[1:3]; sys.path[:] = json.loads(path); "
     "runpy.run_module(name, run_name='__main__', alter_sys=True)"
 )
-
-
 _CPUINFO = pathlib.Path("/proc/cpuinfo")
 _FEATURES = {  # name: flags of Linux, any of which means the feature
     "AVX2": ("avx2",),
@@ -37,6 +34,26 @@ _FEATURES = {  # name: flags of Linux, any of which means the feature
     "AMX": ("amx_int8", "amx_bf16", "amx_tile"),
     "NEON": ("neon", "asimd"),
 }
+VARIABLE = "BERT_KERAS_PLUGINS"
+
+
+def load_plugins() -> None:
+    """Import the modules in `BERT_KERAS_PLUGINS`, separated by commas; worker processes inherit the variable.
+
+    Each module calls `register_head` of `bert_keras.heads.known_heads` or `register_architecture` of
+    `bert_keras.architectures.known_architectures`.
+
+    Raises:
+        InputError: a module cannot be imported.
+    """
+    for name in filter(None, map(str.strip, os.environ.get(VARIABLE, "").split(","))):
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise InputError(
+                f"{VARIABLE} names the module {name}, which cannot be imported ({error}); expected modules, separated "
+                "by commas: correct the variable, or unset it"
+            ) from None
 
 
 def make_python_command(module: str) -> list[str]:
@@ -156,17 +173,14 @@ def read_processor(cpuinfo: pathlib.Path = _CPUINFO) -> Processor:
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         features = ("NEON",) if platform.machine() in ("arm64", "aarch64") else ()
-        return Processor(_read_mac_model() or platform.processor() or platform.machine(), features)
+        command = ["sysctl", "-n", "machdep.cpu.brand_string"]  # of macOS
+        try:
+            model = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
+        except (OSError, subprocess.TimeoutExpired):
+            model = ""
+        return Processor(model or platform.processor() or platform.machine(), features)
     pairs = [line.partition(":") for line in lines]
     values = {name.strip(): value.strip() for name, _, value in reversed(pairs)}  # of the first core
     flags = set(values.get("flags", values.get("Features", "")).split())
     features = tuple(name for name, names in _FEATURES.items() if flags.intersection(names))
     return Processor(values.get("model name") or platform.machine(), features)
-
-
-def _read_mac_model() -> str | None:
-    try:
-        done = subprocess.run(["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() or None

@@ -86,11 +86,7 @@ def to_huggingface_names(outputs: Mapping[str, object]) -> dict[str, object]:
 
 
 def check_features(
-    given: Mapping[str, object],
-    *,
-    required: Collection[str],
-    optional: Collection[str] = (),
-    model: str,
+    given: Mapping[str, object], *, required: Collection[str], optional: Collection[str] = (), model: str
 ) -> None:
     """Compare the keys of a batch with the features that a model expects.
 

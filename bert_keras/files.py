@@ -9,7 +9,7 @@ import math
 import os
 import pathlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from bert_keras.checks import resolve_inside
@@ -32,6 +32,13 @@ def format_json(value: object, *, indent: int | None = None) -> str:
         return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     except ValueError:
         return json.dumps(_without_nan(value), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def to_plain(value: Any) -> Any:
+    """Convert mappings and tuples to dicts and lists, as JSON has them; other values stay."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def write_json(path: str | os.PathLike, value: object) -> None:

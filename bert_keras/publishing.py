@@ -141,19 +141,16 @@ def write_or_keep(
     except UnpublishedError:
         raise
     except Exception as error:  # on a full disk some libraries raise an exception of their own
-        reason = f"{out} cannot be written ({getattr(error, 'strerror', None) or error})"
-        raise InputError(f"{reason}; {_write_elsewhere(out, write) or if_lost()}") from error
-
-
-def _write_elsewhere(out: str | os.PathLike, write: Callable[[str | os.PathLike], None]) -> str | None:
-    """Write a trained model to the first folder that works, and return a sentence with its path, or None."""
-    out = resolve(out)
-    for folder in (out.parent, pathlib.Path(tempfile.gettempdir())):
-        place = folder / f"{out.name}.unpublished.{uuid.uuid4().hex[:8]}"
-        with contextlib.suppress(Exception):
-            write(place)
-            return f"the trained model is in {place}: move it to its place"
-    return None
+        reason, folder = f"{out} cannot be written ({getattr(error, 'strerror', None) or error})", resolve(out)
+        for parent in (folder.parent, pathlib.Path(tempfile.gettempdir())):
+            place = parent / f"{folder.name}.unpublished.{uuid.uuid4().hex[:8]}"
+            with contextlib.suppress(Exception):
+                write(place)
+                reason += f"; the trained model is in {place}: move it to its place"
+                break
+        else:
+            reason += f"; {if_lost()}"
+        raise InputError(reason) from error
 
 
 def check_holds_no_input(out: str | os.PathLike, inputs: Iterable[str | os.PathLike]) -> None:

@@ -102,21 +102,16 @@ def clean_up(folder: pathlib.Path) -> None:
     if folder.parent.is_dir():
         for path in folder.parent.iterdir():
             if re.fullmatch(rf"\.{name}\.[0-9a-f]{{8}}\.old", path.name):
-                _restore_or_remove(path, folder)
+                if not folder.exists():
+                    os.rename(path, folder)
+                elif (folder / LISTING).exists():
+                    shutil.rmtree(path, ignore_errors=True)
             elif re.fullmatch(rf"\.{name}\.[0-9a-f]{{8}}\.tmp", path.name):
                 _remove_if_stale(path)
     if folder.is_dir():
         for path in folder.glob(f"{PREFIX}*.tmp"):
             if not _finish_filling(folder, path):
                 _remove_if_stale(path)
-
-
-def _restore_or_remove(old: pathlib.Path, folder: pathlib.Path) -> None:
-    """Move an old folder back if the new one does not exist, else remove it."""
-    if not folder.exists():
-        os.rename(old, folder)
-    elif (folder / LISTING).exists():
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def _finish_filling(folder: pathlib.Path, staging: pathlib.Path) -> bool:
@@ -174,19 +169,16 @@ def _lock(folder: pathlib.Path) -> Iterator[bool | None]:
     except OSError:  # it was removed, or belongs to another user
         yield None
         return
+    is_ours = None
     try:
-        yield _is_locked(descriptor)
+        if fcntl is not None:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_ours = True
+            except BlockingIOError:
+                is_ours = False
+            except OSError:
+                pass  # the file system has no locks
+        yield is_ours
     finally:
         os.close(descriptor)
-
-
-def _is_locked(descriptor: int) -> bool | None:
-    if fcntl is None:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # the file system has no locks
-        return None
-    return True

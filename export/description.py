@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import keras
 
-from bert_keras.checkpoints.huggingface.config_writer import build_config
 from bert_keras.checkpoints.huggingface.sentence_transformers import write_modules
+from bert_keras.checkpoints.saving import build_config
 from bert_keras.files import write_json
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 

@@ -40,7 +40,7 @@ SLOW = {  # most take 3 to 20 s, because they train, export, or start a process
     *(f"bert_keras.analysis.inspection.inspecting.Inspection.{name}" for name in ("to_dict", "to_html", "save")),
     "bert_keras.export.tflite.mediapipe_metadata.add_metadata",
     "bert_keras.pipelines.batches.pretraining_batches.make_pretraining_batches",
-    "bert_keras.modeling.distillation.distiller.Distiller",
+    "bert_keras.modeling.distillation.Distiller",
 }
 
 

@@ -26,7 +26,6 @@ ROOT_MODULES = {
     "figures": ("errors", "extras"),
     "files": ("errors", "checks"),
     "publishing": ("errors", "checks", "files", "staging"),
-    "plugins": ("errors",),
     "registration": (),  # imports by name, after Keras is imported
     "staging": ("errors", "checks", "files"),
 }

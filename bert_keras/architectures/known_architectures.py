@@ -5,13 +5,13 @@ from bert_keras.architectures.architecture import Architecture
 from bert_keras.checks import quote
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
-from bert_keras.plugins import load_plugins
+from bert_keras.extras import load_plugins
 
 ARCHITECTURES: dict[str, Architecture] = {}
 
 
 def register_architecture(record: Architecture) -> None:
-    """Add an architecture, for example one of another package; see `bert_keras.plugins`.
+    """Add an architecture, for example one of another package; see `bert_keras.extras`.
 
     Raises:
         InputError: another architecture has the same `model_type`.

@@ -7,7 +7,7 @@ folder needs no TensorFlow.
 import importlib
 
 _PUBLIC_NAMES = {
-    "convert": "bert_keras.checkpoints.converting",
+    "convert": "bert_keras.checkpoints.saving",
     "load": "bert_keras.checkpoints.loading",
     "load_tokenizer": "bert_keras.checkpoints.loading",
     "save": "bert_keras.checkpoints.saving",

@@ -26,7 +26,7 @@ from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.heads.known_heads import find_head_of_class, get_head
 from bert_keras.modeling.base import BertModel
-from bert_keras.modeling.initializers import zero_initialization
+from bert_keras.modeling.layers import zero_initialization
 
 logger = logging.getLogger(__name__)
 
@@ -85,19 +85,14 @@ def get_variables(model: BertModel) -> dict[str, keras.Variable]:
     Raises:
         InputError: the model was quantized, so its variables are integer codes.
     """
-    names = list_model_weights(model)
-    for name in names:
-        _check_not_quantized(model, name.ours)
-    return {name.ours: resolve(model, name.ours) for name in names}
-
-
-def _check_not_quantized(model: BertModel, weight: str) -> None:
-    layer = weight.rpartition(".")[0]
-    if mode := getattr(resolve(model, layer).dtype_policy, "quantization_mode", None):
-        raise InputError(
-            f"the layer {layer} of {type(model).__name__} is quantized ({mode}); expected float weights: save, convert "
-            "or export the model before you call its quantize()"
-        )
+    names = [name.ours for name in list_model_weights(model)]
+    for layer in dict.fromkeys(name.rpartition(".")[0] for name in names):
+        if mode := getattr(resolve(model, layer).dtype_policy, "quantization_mode", None):
+            raise InputError(
+                f"the layer {layer} of {type(model).__name__} is quantized ({mode}); expected float weights: save, "
+                "convert or export the model before you call its quantize()"
+            )
+    return {name: resolve(model, name) for name in names}
 
 
 def build_model(checkpoint: Checkpoint) -> BertModel:
@@ -125,7 +120,14 @@ def build_head(model_class: type[BertModel], checkpoint: Checkpoint, head: dict[
     checkpoint.check_once()
     record = get_architecture(checkpoint.config.model_type)
     get_head_rows(record, model_class.__name__)  # raises if there is no such head
-    settings = {**_get_valid_settings(model_class, checkpoint, head), **head}
+    settings: dict[str, Any] = {}  # the stored settings of the head that are still valid, and the given ones
+    if checkpoint.model == model_class.__name__:
+        settings = dict(checkpoint.settings)
+        if "num_classes" not in head:
+            check_num_classes(checkpoint)
+        elif head["num_classes"] != settings.get("num_classes"):  # labels and problem belong to other classes
+            settings = {"dropout_rate": settings.get("dropout_rate")}
+    settings |= head
     pooler = checkpoint.wants_pooler_for(model_class.__name__)
     dtype = {"dtype": head["dtype"]} if "dtype" in head else {}
     with zero_initialization():
@@ -169,18 +171,6 @@ def _add_head(
         return model_class(encoder, **settings)
     except TypeError as error:  # a missing or unknown argument of the head, which Python's message names
         raise InputError(f"{model_class.__name__} cannot be built on {checkpoint}: {error}") from None
-
-
-def _get_valid_settings(model_class: type[BertModel], checkpoint: Checkpoint, head: dict[str, Any]) -> dict[str, Any]:
-    """Return the stored settings of the head that are still valid."""
-    if checkpoint.model != model_class.__name__:
-        return {}
-    settings = dict(checkpoint.settings)
-    if "num_classes" not in head:
-        check_num_classes(checkpoint)
-    elif head["num_classes"] != settings.get("num_classes"):
-        settings = {"dropout_rate": settings.get("dropout_rate")}  # labels and problem belong to other classes
-    return settings
 
 
 def _list_fresh_weights(model: BertModel, checkpoint: Checkpoint, head: dict[str, Any]) -> list[str]:

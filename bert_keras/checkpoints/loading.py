@@ -55,7 +55,12 @@ def check_content(path: pathlib.Path) -> None:
     """Raise `InputError` if a `.keras` file is damaged, holds another model, or describes more weights than it has."""
     try:
         with zipfile.ZipFile(path) as archive:
-            _check_sizes(path, archive)
+            num_bytes = sum(info.file_size for info in archive.infolist())
+            if num_bytes > (most := path.stat().st_size * _MAX_RATIO + _FREE_BYTES):
+                raise InputError(
+                    f"{path} unpacks to {num_bytes:,} bytes; expected {most:,} at most for its size: copy it again "
+                    "from its source"
+                )
             config = parse_json(archive.read(_CONFIG), f"{path}, config.json")
             weights = archive.read(_WEIGHTS)
     except InputError:
@@ -71,16 +76,6 @@ def check_content(path: pathlib.Path) -> None:
         )
     check_fits(config, len(weights), f"{path}, config.json")
     check_h5(io.BytesIO(weights), f"{path}, {_WEIGHTS}")
-
-
-def _check_sizes(path: pathlib.Path, archive: zipfile.ZipFile) -> None:
-    """Raise `InputError` if the file unpacks to far more bytes than it has."""
-    num_bytes, most = sum(info.file_size for info in archive.infolist()), path.stat().st_size * _MAX_RATIO + _FREE_BYTES
-    if num_bytes > most:
-        raise InputError(
-            f"{path} unpacks to {num_bytes:,} bytes; expected {most:,} at most for its size: copy it again from its "
-            "source"
-        )
 
 
 def load(path: str | os.PathLike | Checkpoint, *, adapter: str | os.PathLike | None = None) -> BertModel:

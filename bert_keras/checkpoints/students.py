@@ -82,10 +82,11 @@ def resize(checkpoint: Checkpoint, config: BertConfig, *, seed: int = 0) -> Chec
     elif is_same_width:
         kept = {name: checkpoint.weights[name] for name in checkpoint.weights if name.startswith("encoder.embeddings.")}
     else:
-        components = functools.cache(lambda: _compute_components(checkpoint, config.embedding_dim))
+        tokens, width = checkpoint.weights[_TABLES[0]], config.embedding_dim
+        components = functools.cache(lambda: compute_principal_components(tokens.read(), width))
         for name in _TABLES:
             if name in checkpoint.weights:
-                kept[name] = _project(checkpoint.weights[name], components, config.embedding_dim)
+                kept[name] = _project(checkpoint.weights[name], components, width)
     weights = dict(kept)
     for index, name in enumerate(names):
         if name.ours not in weights:
@@ -114,10 +115,6 @@ def compute_principal_components(values: np.ndarray, num_components: int, *, cen
     return np.pad(directions[:, order], [(0, 0), (0, num_components - len(order))])
 
 
-def _compute_components(checkpoint: Checkpoint, width: int) -> np.ndarray:
-    return compute_principal_components(checkpoint.weights[_TABLES[0]].read(), width)
-
-
 def _project(table: StoredWeight, components: Callable[[], np.ndarray], width: int) -> StoredWeight:
     def read() -> np.ndarray:
         return (table.read().astype(np.float64) @ components()).astype(np.float32)
@@ -133,14 +130,10 @@ def _make_new_weight(name: str, shape: tuple[int, ...], deviation: float, seed: 
             return np.zeros(shape, np.float32)
         if name.endswith(".gamma"):
             return np.ones(shape, np.float32)
-        return (deviation * _draw_truncated_normal(shape, seed)).astype(np.float32)
+        generator = np.random.default_rng(seed)
+        values = generator.normal(size=shape)
+        while (is_far := np.abs(values) > _MAX_DEVIATIONS).any():
+            values[is_far] = generator.normal(size=np.count_nonzero(is_far))
+        return (deviation * values).astype(np.float32)
 
     return StoredWeight(name, shape, read)
-
-
-def _draw_truncated_normal(shape: tuple[int, ...], seed: Sequence[int]) -> np.ndarray:
-    generator = np.random.default_rng(seed)
-    values = generator.normal(size=shape)
-    while (is_far := np.abs(values) > _MAX_DEVIATIONS).any():
-        values[is_far] = generator.normal(size=np.count_nonzero(is_far))
-    return values

@@ -1,7 +1,6 @@
 """Gradient clipping as Keras optimizers define it, for gradients summed over all replicas. Works on any backend."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 from keras import ops
@@ -17,8 +16,11 @@ def clip_gradients(gradients: Sequence, optimizer: keras.optimizers.Optimizer) -
         gradients: dense tensors, without None.
         optimizer: a `keras.optimizers.Optimizer`; zero and None mean no clipping.
     """
-    if optimizer.clipnorm:
-        return [_clip_norm(gradient, optimizer.clipnorm) for gradient in gradients]
+    if limit := optimizer.clipnorm:
+        squares = [ops.sum(ops.square(gradient)) for gradient in gradients]
+        norms = [ops.where(one > 0, ops.sqrt(ops.where(one > 0, one, ops.ones_like(one))), one) for one in squares]
+        pairs = zip(gradients, norms, strict=True)
+        return [gradient * limit / ops.maximum(norm, limit) for gradient, norm in pairs]
     if limit := optimizer.global_clipnorm:
         norm = ops.sqrt(ops.sum(ops.stack([ops.sum(ops.square(gradient)) for gradient in gradients])))
         # norm - norm is NaN where the norm is not finite, so that the error is not hidden
@@ -27,9 +29,3 @@ def clip_gradients(gradients: Sequence, optimizer: keras.optimizers.Optimizer) -
     if limit := optimizer.clipvalue:
         return [ops.clip(gradient, -limit, limit) for gradient in gradients]
     return list(gradients)
-
-
-def _clip_norm(gradient: Any, limit: float):
-    square = ops.sum(ops.square(gradient))
-    norm = ops.where(square > 0, ops.sqrt(ops.where(square > 0, square, ops.ones_like(square))), square)
-    return gradient * limit / ops.maximum(norm, limit)

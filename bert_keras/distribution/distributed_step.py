@@ -327,13 +327,9 @@ def apply_over_replicas(
     summed = replica.all_reduce(tf.distribute.ReduceOp.SUM, [gradient for gradient, _ in pairs])
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if not getattr(inner, "takes_summed_gradients", False):
+        # the scale of a loss is a power of two, so it rounds nothing; NaN and infinity are kept
         scale = 1.0 if inner is optimizer else optimizer.dynamic_scale
-        summed = [gradient / replica.num_replicas_in_sync for gradient in _clip_scaled(summed, inner, scale)]
+        clipped = zip(summed, clip_gradients([gradient / scale for gradient in summed], inner), strict=True)
+        summed = [tf.where(tf.math.is_finite(gradient), value * scale, gradient) for gradient, value in clipped]
+        summed = [gradient / replica.num_replicas_in_sync for gradient in summed]
     optimizer.apply(summed, weights)
-
-
-def _clip_scaled(gradients: Sequence[tf.Tensor], optimizer: keras.optimizers.Optimizer, scale: Any) -> list[tf.Tensor]:
-    """Clip gradients of a scaled loss. The scale is a power of two, so it rounds nothing; NaN and infinity are kept."""
-    clipped = clip_gradients([gradient / scale for gradient in gradients], optimizer)
-    pairs = zip(gradients, clipped, strict=True)
-    return [tf.where(tf.math.is_finite(gradient), value * scale, gradient) for gradient, value in pairs]

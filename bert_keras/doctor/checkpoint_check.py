@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 
 from bert_keras.checkpoints import vocabulary_file
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, check_finite_weight
-from bert_keras.checkpoints.google_checkpoint import CONFIG as GOOGLE_CONFIG
 from bert_keras.checkpoints.huggingface.huggingface_folder import read_description
 from bert_keras.checkpoints.huggingface.weights_file import open_weights
-from bert_keras.checkpoints.keras_files.preset_checks import is_preset
+from bert_keras.checkpoints.keras_files.keras_weights import is_preset
+from bert_keras.checkpoints.reading import CONFIG as GOOGLE_CONFIG
 from bert_keras.checkpoints.reading import read_tokenizer_settings, read_without_tensorflow
 from bert_keras.checks import format_count, format_names
 from bert_keras.doctor.findings import Section, format_size

@@ -4,7 +4,7 @@ from bert_keras.heads.head import Head
 
 HEAD = Head(
     name="answer",
-    model="bert_keras.modeling.question_answering:BertQuestionAnswerer",
+    model="bert_keras.modeling.classification:BertQuestionAnswerer",
     task="bert_keras.tasks.answer_extraction:QuestionAnswering",
     is_finetuned=True,
     training_reader="bert_keras.tasks.examples.question_data:read_to_answer",
@@ -27,7 +27,7 @@ HEAD = Head(
     reads_windows=True,
     google="cls/squad/output_weights",
     widget=({"text": "Where was she born?", "context": "Ada Lovelace was born in London."},),
-    snippets="bert_keras.checkpoints.huggingface.card_snippets:show_answering",
+    snippets="bert_keras.checkpoints.huggingface.model_card:show_answering",
     ignores_pooler=True,
     plan_name="answers",
     has="a question-answering head",

@@ -88,7 +88,7 @@ HEAD = Head(
         "similarity": str,
     },
     widget=({"source_sentence": "How is the weather?", "sentences": ["It is raining.", "She was born in London."]},),
-    snippets="bert_keras.checkpoints.huggingface.card_snippets:show_vectors",
+    snippets="bert_keras.checkpoints.huggingface.model_card:show_vectors",
     has="an embedding head",
     use="It turns a text into a vector; vectors of texts with similar meanings have a high cosine.",
 )

@@ -10,7 +10,7 @@ HEAD = Head(
     graph="bert_keras.export.saved_model.answers.vectors:build_encoder",
     comparison="bert_keras.export.parity.expected_answers:expect_encoder_outputs",
     keeps_pooler=True,
-    snippets="bert_keras.checkpoints.huggingface.card_snippets:show_encoding",
+    snippets="bert_keras.checkpoints.huggingface.model_card:show_encoding",
     has="no head",
     use="It turns a text into a vector for each token, and is made to be fine-tuned for a task.",
 )

@@ -19,7 +19,7 @@ HEAD = Head(
     javascript="fill-mask",
     ignores_pooler=True,
     google="cls/predictions/output_bias",
-    snippets="bert_keras.checkpoints.huggingface.card_snippets:show_masks",
+    snippets="bert_keras.checkpoints.huggingface.model_card:show_masks",
     objective=Objective(name="mlm", parts=(MASKED_LM,)),
     plan_name="masked_lm",
     has="a masked-LM head",

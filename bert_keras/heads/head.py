@@ -137,7 +137,7 @@ class Head:
     keras_hub: str | None = None
     keras_hub_lacks: Mapping[str, type] = dataclasses.field(default_factory=dict)
     widget: tuple[Mapping[str, object], ...] = ()
-    snippets: str = "bert_keras.checkpoints.huggingface.card_snippets:show_prediction"
+    snippets: str = "bert_keras.checkpoints.huggingface.model_card:show_prediction"
     reads_windows: bool = False
     ignores_pooler: bool = False
     keeps_pooler: bool = False

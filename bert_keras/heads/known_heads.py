@@ -1,9 +1,9 @@
 """All heads, and the ways in which the other folders find one."""
 
 from bert_keras.errors import InputError
+from bert_keras.extras import load_plugins
 from bert_keras.heads import answer, classify, embed, encoder, fill_mask, pretraining, tag
 from bert_keras.heads.head import Head
-from bert_keras.plugins import load_plugins
 
 HEADS: list[Head] = []
 # the heads that `pretrain` trains, keyed by objective
@@ -15,7 +15,7 @@ _BY_TASK: dict[str, Head] = {}
 
 
 def register_head(head: Head) -> None:
-    """Add a head, for example one of another package; see `bert_keras.plugins`.
+    """Add a head, for example one of another package; see `bert_keras.extras`.
 
     Raises:
         InputError: another head has the same model class or the same task.

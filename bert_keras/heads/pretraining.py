@@ -22,7 +22,7 @@ NEXT_SENTENCE = Head(
     example=("Paris is the [MASK] of France.",),
     plan_name="pretraining",
     google="cls/seq_relationship/output_weights",
-    snippets="bert_keras.checkpoints.huggingface.card_snippets:show_masks",
+    snippets="bert_keras.checkpoints.huggingface.model_card:show_masks",
     has="a masked-LM head and a next-sentence head",
     use="It predicts masked tokens and next sentences, and is made to be fine-tuned for a task.",
 )
@@ -34,7 +34,7 @@ REPLACED_TOKENS = Head(
     description="bert_keras.analysis.inspection.head_outputs:describe_replaced_tokens",
     labels=_MASKED,
     ignores_pooler=True,
-    snippets="bert_keras.checkpoints.huggingface.card_snippets:show_encoding",
+    snippets="bert_keras.checkpoints.huggingface.model_card:show_encoding",
     objective=Objective(
         name="electra", parts=(("replaced-token head", "replaced."),), has_generator=True, model_type="electra"
     ),

@@ -10,7 +10,22 @@ from collections.abc import Iterator
 import numpy as np
 
 from bert_keras.errors import InputError
-from bert_keras.metrics.prediction_counts import check_counts
+
+
+def check_counts(num_examples: int, num_predictions: int, *, what: str = "examples") -> None:
+    """Raise `InputError` unless there is one prediction per example, and at least one example.
+
+    Args:
+        num_examples, num_predictions: their numbers.
+        what: the word for examples in messages.
+    """
+    if num_examples != num_predictions:
+        raise InputError(
+            f"there are {num_predictions:,} predictions for {num_examples:,} {what}; expected one for each: predict "
+            "all of them, in the same order"
+        )
+    if not num_examples:
+        raise InputError(f"there are no {what} to score; expected at least one: check how they were read")
 
 
 def class_scores(truth: np.ndarray, predicted: np.ndarray, *, num_classes: int) -> dict[str, float]:
@@ -68,10 +83,24 @@ def multi_label_scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, fl
     """
     from sklearn import metrics
 
-    truth, predicted = _check_class_sets(truth, predicted)
+    truth, predicted = np.asarray(truth), np.asarray(predicted)
+    if truth.ndim != 2 or truth.shape != predicted.shape:
+        raise InputError(
+            f"truth has shape {truth.shape} and predicted {predicted.shape}; expected the same shape (N, C), with "
+            "one column per class"
+        )
+    check_counts(len(truth), len(predicted))
+    for name, sets in (("truth", truth), ("predicted", predicted)):
+        wrong = np.argwhere((sets != 0) & (sets != 1))
+        if wrong.size:
+            row, column = wrong[0]
+            raise InputError(
+                f"{name}[{row}, {column}] is {sets[row, column]}; expected 0 or 1: compare probabilities with a "
+                "threshold"
+            )
     columns = np.arange(truth.shape[1])
     # scikit-learn treats a single column as two classes, so an empty column is added, which `labels` leaves out
-    truth, predicted = (np.pad(sets, ((0, 0), (0, 1))) for sets in (truth, predicted))
+    truth, predicted = (np.pad(sets.astype(np.int64), ((0, 0), (0, 1))) for sets in (truth, predicted))
     return {
         "micro_f1": float(metrics.f1_score(truth, predicted, labels=columns, average="micro", zero_division=0)),
         "macro_f1": float(metrics.f1_score(truth, predicted, labels=columns, average="macro", zero_division=0)),
@@ -132,22 +161,3 @@ def _check_classes(truth: np.ndarray, predicted: np.ndarray, num_classes: int) -
     truth, predicted = checked
     check_counts(len(truth), len(predicted))
     return truth, predicted
-
-
-def _check_class_sets(truth: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    truth, predicted = np.asarray(truth), np.asarray(predicted)
-    if truth.ndim != 2 or truth.shape != predicted.shape:
-        raise InputError(
-            f"truth has shape {truth.shape} and predicted {predicted.shape}; expected the same shape (N, C), with "
-            "one column per class"
-        )
-    check_counts(len(truth), len(predicted))
-    for name, sets in (("truth", truth), ("predicted", predicted)):
-        wrong = np.argwhere((sets != 0) & (sets != 1))
-        if wrong.size:
-            row, column = wrong[0]
-            raise InputError(
-                f"{name}[{row}, {column}] is {sets[row, column]}; expected 0 or 1: compare probabilities with a "
-                "threshold"
-            )
-    return truth.astype(np.int64), predicted.astype(np.int64)

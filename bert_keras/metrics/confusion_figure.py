@@ -31,7 +31,17 @@ def render_confusion_matrix(matrix: np.ndarray, labels: Sequence[str]) -> bytes:
         MissingExtraError: matplotlib is not installed.
         InputError: the matrix is not square or has numbers other than counts, or there is not one label per class.
     """
-    matrix = _check_matrix(matrix, labels)
+    matrix = np.asarray(matrix)
+    square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1] > 0
+    if not square or matrix.dtype.kind not in "iu" or matrix.min() < 0:
+        raise InputError(
+            f"the matrix has shape {matrix.shape} and type {matrix.dtype}; expected non-negative integers, (C, C): "
+            "make it with confusion_matrix"
+        )
+    if len(labels) != len(matrix):
+        raise InputError(
+            f"there are {len(labels)} labels for a matrix of {len(matrix)} classes; expected one name per class"
+        )
     return render_figure(_make_figure(matrix, [_shorten(str(label)) for label in labels]), "png")
 
 
@@ -51,12 +61,16 @@ def _make_figure(matrix: np.ndarray, labels: list[str]) -> Any:
     axes = figure.add_subplot()
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)  # (C, C); 0 for a class without examples
     image = axes.imshow(shares, cmap="Blues", norm=PowerNorm(0.5, vmin=0, vmax=1))
-    axes.set_title(_make_title(matrix), pad=10, fontsize=large + 2)
+    num_examples = int(matrix.sum())
+    accuracy = f"accuracy {np.trace(matrix) / max(num_examples, 1):.1%} of {num_examples:,} examples"
+    axes.set_title(accuracy if num_examples else "no examples", pad=10, fontsize=large + 2)
     axes.set_xlabel("predicted class", labelpad=8, fontsize=large)
     axes.set_ylabel("true class", labelpad=8, fontsize=large)
     _name_classes(axes, labels, small, upright=name_inches > side / num_classes)
     if with_counts:
-        _write_counts(axes, matrix, shares, small)
+        for row, column in zip(*np.nonzero(matrix), strict=True):
+            text = {"color": "white" if shares[row, column] > 0.36 else "#333333", "fontsize": small}
+            axes.text(column, row, f"{matrix[row, column]:,}", ha="center", va="center", **text)
     bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=30, pad=0.02, ticks=_TICKED_SHARES)
     bar.set_ticklabels([f"{share:.0%}" for share in _TICKED_SHARES])
     bar.set_label("share of the true class", fontsize=large)
@@ -78,36 +92,8 @@ def _name_classes(axes: Any, labels: list[str], font_size: int, *, upright: bool
         axes.vlines(lines, -0.5, len(labels) - 0.5, color="#e6e6e6", linewidth=0.5)
 
 
-def _write_counts(axes: Any, matrix: np.ndarray, shares: np.ndarray, font_size: int) -> None:
-    for row, column in zip(*np.nonzero(matrix), strict=True):
-        color = "white" if shares[row, column] > 0.36 else "#333333"
-        axes.text(column, row, f"{matrix[row, column]:,}", ha="center", va="center", color=color, fontsize=font_size)
-
-
-def _make_title(matrix: np.ndarray) -> str:
-    num_examples = int(matrix.sum())
-    if not num_examples:
-        return "no examples"
-    return f"accuracy {np.trace(matrix) / num_examples:.1%} of {num_examples:,} examples"
-
-
 def _shorten(label: str) -> str:
     if len(label) <= _MAX_NAME_LENGTH:
         return label
     end = (_MAX_NAME_LENGTH - 1) // 2  # the rest without the ellipsis is the beginning
     return f"{label[: _MAX_NAME_LENGTH - 1 - end]}…{label[-end:]}"
-
-
-def _check_matrix(matrix: np.ndarray, labels: Sequence[str]) -> np.ndarray:
-    matrix = np.asarray(matrix)
-    square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1] > 0
-    if not square or matrix.dtype.kind not in "iu" or matrix.min() < 0:
-        raise InputError(
-            f"the matrix has shape {matrix.shape} and type {matrix.dtype}; expected non-negative integers, (C, C): "
-            "make it with confusion_matrix"
-        )
-    if len(labels) != len(matrix):
-        raise InputError(
-            f"there are {len(labels)} labels for a matrix of {len(matrix)} classes; expected one name per class"
-        )
-    return matrix

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from bert_keras.errors import InputError
-from bert_keras.metrics.prediction_counts import check_counts
+from bert_keras.metrics.classes import check_counts
 
 
 def regression_scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, float]:

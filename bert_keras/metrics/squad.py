@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bert_keras.errors import InputError
-from bert_keras.metrics.prediction_counts import check_counts
+from bert_keras.metrics.classes import check_counts
 
 _ARTICLES = re.compile(r"\b(?:an?|the)\b")
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)  # ASCII only, as in the official script
@@ -122,7 +122,12 @@ def find_null_threshold(
     _check_ids(predictions, gold, "prediction")
     _check_ids(null_score_differences, gold, "null score difference")
     differences = np.array([null_score_differences[question] for question in gold], np.float64)
-    _check_finite(differences, gold)
+    wrong = np.flatnonzero(~np.isfinite(differences))
+    if wrong.size:
+        raise InputError(
+            f"the null score difference of {list(gold)[wrong[0]]!r} is {differences[wrong[0]]}; expected a finite "
+            "number: check the scores of the model"
+        )
     order = np.argsort(differences, kind="stable")  # (Q,), the most certain answers first
     differences = differences[order]
     null_exact, null_overlap = _compute_percents(dict.fromkeys(gold, ""), gold)
@@ -175,13 +180,3 @@ def _check_ids(given: Mapping[str, object], gold: Mapping[str, Sequence[str]], w
             "for each: answer all of them, or remove these questions"
         )
     check_counts(len(gold), len(gold), what="questions")
-
-
-def _check_finite(differences: np.ndarray, gold: Mapping[str, Sequence[str]]) -> None:
-    wrong = np.flatnonzero(~np.isfinite(differences))
-    if wrong.size:
-        question = list(gold)[wrong[0]]
-        raise InputError(
-            f"the null score difference of {question!r} is {differences[wrong[0]]}; expected a finite number: check "
-            "the scores of the model"
-        )

@@ -1,4 +1,4 @@
-"""Conversion between tags of words and entities: IOB1, IOB2 and IOBES (or BILOU).
+"""Conversion between tags of words and entities, IOB1, IOB2 and IOBES (or BILOU); scores of entities.
 
 A tag is `O` (outside of entities), or a letter and a label such as `B-PER`. In IOB2 every entity begins with B and
 continues with I. In IOB1 it begins with I, except directly after an entity with the same label. In IOBES it ends with
@@ -9,10 +9,48 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from bert_keras.errors import InputError
+from bert_keras.metrics.classes import check_counts
 
 SCHEMES = ("IOB1", "IOB2", "IOBES", "none")
 NO_LABEL = "_"  # label of tags that are a single letter, as in seqeval
 _LETTERS = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S"}
+
+
+def entity_scores(truth: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Compute precision, recall and F1 over the entities of all labels.
+
+    Args:
+        truth: the true tags of each sentence, in a scheme that `find_entities` accepts.
+        predicted: the predicted tags of each sentence.
+
+    Returns:
+        `precision`: the share of predicted entities that are correct; `recall`: the share of true entities that are
+        predicted; `f1`: their harmonic mean. Each is 0 if its denominator is 0.
+
+    Raises:
+        InputError: the numbers of sentences or tags differ, a tag is not an entity tag, or there are no sentences.
+
+    Example:
+        >>> entity_scores([["B-PER", "O", "B-LOC"]], [["B-PER", "O", "O"]])["recall"]
+        0.5
+    """
+    check_counts(len(truth), len(predicted), what="sentences")
+    num_correct = num_predicted = num_true = 0
+    for number, (true_tags, predicted_tags) in enumerate(zip(truth, predicted, strict=True)):
+        if len(true_tags) != len(predicted_tags):
+            raise InputError(
+                f"sentence {number} has {len(true_tags)} words and {len(predicted_tags)} predicted tags; expected one "
+                "tag per word: use O for words that the model did not see"
+            )
+        true_entities, predicted_entities = set(find_entities(true_tags)), set(find_entities(predicted_tags))
+        num_correct += len(true_entities & predicted_entities)
+        num_predicted += len(predicted_entities)
+        num_true += len(true_entities)
+    return {
+        "precision": num_correct / num_predicted if num_predicted else 0.0,
+        "recall": num_correct / num_true if num_true else 0.0,
+        "f1": 2 * num_correct / (num_predicted + num_true) if num_predicted + num_true else 0.0,
+    }
 
 
 class Entity(NamedTuple):

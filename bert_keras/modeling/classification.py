@@ -1,4 +1,4 @@
-"""`BertClassifier` (texts and pairs of texts) and `BertTokenClassifier` (tagging)."""
+"""`BertClassifier` (texts and pairs of texts), `BertTokenClassifier` (tagging) and `BertQuestionAnswerer`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,6 @@ from bert_keras.config import PROBLEMS
 from bert_keras.errors import InputError
 from bert_keras.features import IGNORED_LABEL, Features, Tensor
 from bert_keras.modeling.base import INPUT_SHAPES
-from bert_keras.modeling.dropout import Dropout
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import (
     HeadModel,
@@ -22,12 +21,88 @@ from bert_keras.modeling.heads import (
     make_output_layer,
     select_extra_outputs,
 )
-from bert_keras.modeling.layers import ACTIVATIONS, make_dense
+from bert_keras.modeling.layers import ACTIVATIONS, Dropout, make_dense
 from bert_keras.modeling.losses import GlobalBatchMean
+from bert_keras.modeling.sequence_layout import make_padding_bias
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class BertQuestionAnswerer(HeadModel):
+    """Extractive question answering: each token is scored as the start and as the end (Devlin et al. 2018, 4.2).
+
+    Args:
+        encoder: a `BertEncoder`; its pooler is not used.
+
+    Call arguments:
+        inputs: the features of `BertEncoder`.
+
+    Returns:
+        A dict with `start_logits` and `end_logits`, float32 `(B, S)` each. Padding is scored too; decode only tokens
+        of the context.
+
+    Labels for `fit`: a dict of int `(B,)` `start_positions` and `end_positions`. The loss is the mean of both; its
+    softmax excludes padding, while Google's and transformers' includes it.
+
+    Example:
+        >>> encoder = bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=100), pooler=False)
+        >>> model = bk.BertQuestionAnswerer(encoder)
+        >>> model.compile("adam")  # cross-entropy and accuracy of the start and of the end
+        >>> ids = np.array([[2, 17, 3, 30, 3]])
+        >>> outputs = model({"token_ids": ids, "padding_mask": np.ones_like(ids)})
+        >>> tuple(outputs["start_logits"].shape), tuple(outputs["end_logits"].shape)
+        ((1, 5), (1, 5))
+    """
+
+    def __init__(self, encoder: BertEncoder, **kwargs):
+        super().__init__(encoder, **kwargs)
+        self.span = make_output_layer(encoder.config, 2, "span")
+        self.build(INPUT_SHAPES)
+
+    def call(self, inputs: Features, training: bool | None = None, **returns):
+        """Return `start_logits` and `end_logits`, `(B, S)` each."""
+        encoded = self.encode(inputs, training, **returns)
+        logits = self.span(encoded["sequence_output"])  # (B, S, 2)
+        return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1], **select_extra_outputs(encoded)}
+
+    def default_loss(self):
+        """Return the default loss, keyed by output name."""
+        return {
+            name: GlobalBatchMean(
+                keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none", name=name), name
+            )
+            for name in ("start_logits", "end_logits")
+        }
+
+    def default_loss_weights(self):
+        """Return the weights of the losses, keyed by output name."""
+        return {"start_logits": 0.5, "end_logits": 0.5}
+
+    def default_metrics(self):
+        """Return new metrics, keyed by output name."""
+        return {
+            name: [keras.metrics.SparseCategoricalAccuracy(name="accuracy")] for name in ("start_logits", "end_logits")
+        }
+
+    def match_labels(self, x: Tensor, y: Any, outputs: dict):
+        """Return labels and outputs with the same keys."""
+        bias = make_padding_bias(x["padding_mask"])[:, 0, 0, :]
+        outputs = {name: logits + bias for name, logits in outputs.items()}
+        return {"start_logits": y["start_positions"], "end_logits": y["end_positions"]}, outputs
+
+    def label_weights(self, x: Tensor, y: Any, sample_weight: Tensor | None):
+        """Return the weight of each label, keyed by output name."""
+        if not isinstance(sample_weight, dict):  # `fit` on arrays passes a dict keyed by label
+            sample_weight = dict.fromkeys(("start_positions", "end_positions"), sample_weight)
+        return {
+            f"{end}_logits": make_example_weights(y[f"{end}_positions"], sample_weight[f"{end}_positions"])
+            for end in ("start", "end")
+        }
 
 
 class _ClassModel(HeadModel):
     """Base of the two classifiers: dropout, then `num_classes` logits with labels."""
+
+    config_names = ("num_classes", "labels", "dropout_rate")
 
     def __init__(
         self,
@@ -47,14 +122,23 @@ class _ClassModel(HeadModel):
         self.dropout.build((None, encoder.config.hidden_dim))
         self.classifier = make_output_layer(encoder.config, num_classes, "classifier")
 
-    def get_config(self):
-        """Return the constructor arguments as plain values."""
-        return {
-            **super().get_config(),
-            "num_classes": self.num_classes,
-            "labels": list(self.labels) if self.labels else None,
-            "dropout_rate": self.dropout_rate,
-        }
+    def default_loss(self):
+        """Return the default loss, keyed by output name."""
+        loss = {
+            "single_label": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none"),
+            "multi_label": keras.losses.BinaryCrossentropy(from_logits=True, reduction="none"),
+            "regression": keras.losses.MeanSquaredError(reduction="none"),
+        }[getattr(self, "problem", "single_label")]
+        return {"logits": GlobalBatchMean(loss, "logits")}
+
+    def default_metrics(self):
+        """Return new metrics, keyed by output name."""
+        metric = {
+            "single_label": keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+            "multi_label": keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0),  # logit 0 = probability 1/2
+            "regression": keras.metrics.RootMeanSquaredError(name="rmse"),
+        }[getattr(self, "problem", "single_label")]
+        return {"logits": [metric]}
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -91,6 +175,8 @@ class BertClassifier(_ClassModel):
         >>> tuple(model({"token_ids": ids, "padding_mask": np.ones_like(ids)})["logits"].shape)
         (1, 2)
     """
+
+    config_names = (*_ClassModel.config_names, "problem")
 
     def __init__(
         self,
@@ -131,24 +217,6 @@ class BertClassifier(_ClassModel):
             pooled = self.cls_act(self.cls_dense(self.cls_dropout(first[:, 0], training=applies_dropout)))
         return {"logits": self.classifier(self.dropout(pooled, training=applies_dropout)), **extra}
 
-    def default_loss(self):
-        """Return the default loss, keyed by output name."""
-        loss = {
-            "single_label": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none"),
-            "multi_label": keras.losses.BinaryCrossentropy(from_logits=True, reduction="none"),
-            "regression": keras.losses.MeanSquaredError(reduction="none"),
-        }[self.problem]
-        return {"logits": GlobalBatchMean(loss, "logits")}
-
-    def default_metrics(self):
-        """Return new metrics, keyed by output name."""
-        metric = {
-            "single_label": keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
-            "multi_label": keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0),  # logit 0 = probability 1/2
-            "regression": keras.metrics.RootMeanSquaredError(name="rmse"),
-        }[self.problem]
-        return {"logits": [metric]}
-
     def match_labels(self, x: Tensor, y: Any, outputs: dict):
         """Return labels and outputs with the same keys."""
         return {"logits": y}, outputs
@@ -156,10 +224,6 @@ class BertClassifier(_ClassModel):
     def label_weights(self, x: Tensor, y: Any, sample_weight: Tensor | None):
         """Return the weight of each label, keyed by output name."""
         return {"logits": make_example_weights(y, sample_weight)}
-
-    def get_config(self):
-        """Return the constructor arguments as plain values."""
-        return {**super().get_config(), "problem": self.problem}
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -209,15 +273,6 @@ class BertTokenClassifier(_ClassModel):
         encoded = self.encode(inputs, training, **returns)
         vectors = self.dropout(encoded["sequence_output"], training=self.encoder.applies_dropout(training))
         return {"logits": self.classifier(vectors), **select_extra_outputs(encoded)}
-
-    def default_loss(self):
-        """Return the default loss, keyed by output name."""
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
-        return {"logits": GlobalBatchMean(loss, "logits")}
-
-    def default_metrics(self):
-        """Return new metrics, keyed by output name."""
-        return {"logits": [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]}
 
     def match_labels(self, x: Tensor, y: Any, outputs: dict):
         """Return labels and outputs with the same keys."""

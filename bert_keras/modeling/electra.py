@@ -11,10 +11,9 @@ from bert_keras.distribution import salted_step
 from bert_keras.errors import InputError
 from bert_keras.features import Features, Tensor
 from bert_keras.modeling.base import INPUT_SHAPES
-from bert_keras.modeling.dropout import draw_bits
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import HeadModel, make_output_layer, select_extra_outputs
-from bert_keras.modeling.layers import ACTIVATIONS, make_dense
+from bert_keras.modeling.layers import ACTIVATIONS, draw_bits, make_dense
 from bert_keras.modeling.losses import CrossEntropy, GlobalBatchMean, TopAccuracy
 from bert_keras.modeling.masked_lm import BertMaskedLM, check_no_sample_weight
 

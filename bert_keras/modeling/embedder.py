@@ -58,6 +58,7 @@ class BertEmbedder(HeadModel):
 
     extra_inputs = ("pooling_mask",)
     has_vectors = True
+    config_names = ("pooling", "normalize", "include_prompt", "prompts", "default_prompt_name", "similarity")
 
     def __init__(
         self,
@@ -108,18 +109,6 @@ class BertEmbedder(HeadModel):
     def label_weights(self, x: Tensor, y: Any, sample_weight: Tensor | None):
         """Return the weight of each label, keyed by output name."""
         return {"embedding": make_example_weights(y, sample_weight)}
-
-    def get_config(self):
-        """Return the constructor arguments as plain values."""
-        return {
-            **super().get_config(),
-            "pooling": self.pooling if isinstance(self.pooling, str) else list(self.pooling),
-            "normalize": self.normalize,
-            "include_prompt": self.include_prompt,
-            "prompts": dict(self.prompts),
-            "default_prompt_name": self.default_prompt_name,
-            "similarity": self.similarity,
-        }
 
 
 def _pool(pooling: str, sequence: Tensor, inputs: Features):

@@ -114,7 +114,9 @@ class BertEncoder(BertModel):
         batch, length = ops.shape(inputs["token_ids"])
         check_length(length, self.config.max_sequence_length)
         positions, layout = self._positions_and_layout(inputs, training)
-        ids = layout.unpad_ids(*self._token_and_segment_ids(inputs), positions)
+        token_ids, segment_ids = ops.cast(inputs["token_ids"], "int32"), inputs.get("segment_ids")
+        segment_ids = ops.zeros_like(token_ids) if segment_ids is None else ops.cast(segment_ids, "int32")
+        ids = layout.unpad_ids(token_ids, segment_ids, positions)
         x = self.embeddings(*ids, layout=layout, training=self.applies_dropout(training))
         if self.embedding_projection is not None:
             x = self.embedding_projection(x)
@@ -165,10 +167,6 @@ class BertEncoder(BertModel):
                 return block(x, layout=layout, training=self.applies_dropout(training), **options)[0]
 
         return keras.remat(run)(x) if training and self.gradient_checkpointing else run(x)
-
-    def _token_and_segment_ids(self, inputs: Features):
-        token_ids, segment_ids = ops.cast(inputs["token_ids"], "int32"), inputs.get("segment_ids")
-        return token_ids, ops.zeros_like(token_ids) if segment_ids is None else ops.cast(segment_ids, "int32")
 
     def _positions_and_layout(self, inputs: Features, training: bool | None):
         """Return the position of each token, `(S,)` or `(B, S)`, and the layout of the batch."""

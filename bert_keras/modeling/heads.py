@@ -10,9 +10,10 @@ from bert_keras.checks import check_integer
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.features import Features, Tensor
+from bert_keras.files import to_plain
 from bert_keras.modeling.base import BertModel
 from bert_keras.modeling.encoder import BertEncoder
-from bert_keras.modeling.initializers import RandomNormal
+from bert_keras.modeling.layers import RandomNormal
 from bert_keras.modeling.sequence_layout import compute_flat_indices
 
 _EXTRA_OUTPUTS = ("hidden_states", "attention_scores")
@@ -27,6 +28,7 @@ class HeadModel(BertModel):
     """
 
     has_vectors: bool = False  # whether its output is a vector per text, whose distance to another one matters
+    config_names: tuple[str, ...] = ()  # of the arguments besides the encoder; attributes with these names hold them
 
     def __init__(self, encoder: BertEncoder, **kwargs):
         super().__init__(**kwargs)
@@ -157,7 +159,8 @@ class HeadModel(BertModel):
 
     def get_config(self):
         """Return the constructor arguments as plain values."""
-        return {**super().get_config(), "encoder": keras.saving.serialize_keras_object(self.encoder)}
+        arguments = {name: to_plain(getattr(self, name)) for name in self.config_names}
+        return {**super().get_config(), "encoder": keras.saving.serialize_keras_object(self.encoder), **arguments}
 
     @classmethod
     def from_config(cls, config: dict, custom_objects: dict | None = None):

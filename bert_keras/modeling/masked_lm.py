@@ -56,10 +56,16 @@ class MaskedLMModel(HeadModel):
     """Base of the models with a masked-LM head."""
 
     extra_inputs = ("mask_positions",)
+    config_names = ("head_act",)
 
     def __init__(self, encoder: BertEncoder, *, head_act: str | None = None, **kwargs):
         super().__init__(encoder, **kwargs)
-        self.head_act = resolve_head_act(encoder.config, head_act)
+        narrow = encoder.config.embedding_dim != encoder.config.hidden_dim
+        # others have no published model and no form in any checkpoint format; with narrow embeddings as in ELECTRA
+        allowed = ("gelu",) if narrow else (encoder.config.hidden_act, "gelu")
+        if head_act is not None and head_act not in allowed:
+            raise InputError(f"head_act is {head_act!r}, expected {' or '.join(map(repr, dict.fromkeys(allowed)))}")
+        self.head_act = head_act or allowed[0]
         self.mlm_head = MaskedLMHead(encoder.config, encoder.embeddings.token, head_act=self.head_act, name="mlm_head")
         self.mlm_head.build((None, encoder.config.hidden_dim))
 
@@ -85,10 +91,6 @@ class MaskedLMModel(HeadModel):
         """Return the weight of each label, keyed by output name."""
         check_no_sample_weight(self, sample_weight)
         return {"mlm_logits": y["mask_weights"]}
-
-    def get_config(self):
-        """Return the constructor arguments as plain values."""
-        return {**super().get_config(), "head_act": self.head_act}
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -225,16 +227,3 @@ def check_no_sample_weight(model: keras.Model, sample_weight: Tensor | None) -> 
             f"sample_weight cannot be used with {type(model).__name__}, whose labels contain mask_weights (B, M): "
             "multiply the mask_weights of each example by its weight"
         )
-
-
-def resolve_head_act(config: BertConfig, head_act: str | None) -> str:
-    """Return the head's activation: by default the encoder's, or "gelu" with ELECTRA's narrow embeddings.
-
-    Raises:
-        InputError: another activation, which no published model has and no checkpoint format can express.
-    """
-    narrow = config.embedding_dim != config.hidden_dim
-    allowed = ("gelu",) if narrow else (config.hidden_act, "gelu")
-    if head_act is not None and head_act not in allowed:
-        raise InputError(f"head_act is {head_act!r}, expected {' or '.join(map(repr, dict.fromkeys(allowed)))}")
-    return head_act or allowed[0]

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from bert_keras.checkpoints.checkpoint import check_finite_outputs
-from bert_keras.checkpoints.tokenizer_match import check_tokenizer_size
+from bert_keras.checkpoints.vocabulary_file import check_tokenizer_size
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.pipelines.text.token_arrays import as_text_array
 from bert_keras.pipelines.text.tokenizer import BertTokenizer

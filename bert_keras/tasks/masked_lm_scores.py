@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from bert_keras.checkpoints.tokenizer_match import check_tokenizer_size
+from bert_keras.checkpoints.vocabulary_file import check_tokenizer_size
 from bert_keras.errors import InputError
 from bert_keras.modeling.losses import cross_entropy, is_top
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches

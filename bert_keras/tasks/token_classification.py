@@ -10,8 +10,7 @@ import numpy as np
 from bert_keras.errors import InputError
 from bert_keras.features import IGNORED_LABEL
 from bert_keras.metrics import classes
-from bert_keras.metrics.entities import entity_scores
-from bert_keras.metrics.tag_schemes import detect_scheme, find_entities, get_entity_label, to_iob2
+from bert_keras.metrics.tag_schemes import detect_scheme, entity_scores, find_entities, get_entity_label, to_iob2
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode, has_most_context
 from bert_keras.pipelines.readers.words.tagged_sentences import OUTSIDE, TaggedSentence, split_words
 from bert_keras.tasks.base import LabelledSequences, Row, Task, check_choice, encode_labels, softmax

@@ -1,7 +1,7 @@
 """Pretraining and fine-tuning with `model.fit`: settings, optimizers, schedules, backups.
 
-Start with `pretraining.py` and `finetuning.py`, which build a model and call `fitting.py`; `..._to_folder.py` are
-`bk.pretrain` and `bk.finetune`. Names are imported lazily, so that settings can be checked without TensorFlow.
+Start with `pretraining.py` (`bk.pretrain`) and `finetuning.py`, which build a model and call `fitting.py`;
+`finetuning_to_folder.py` is `bk.finetune`. Names are imported lazily: settings can be checked without TensorFlow.
 """
 
 import importlib
@@ -14,10 +14,10 @@ _PUBLIC_NAMES = {
     "Pretraining": "config.recipes",
     "TimedLearningRate": "optimizers.schedules",
     "WarmupDecay": "optimizers.schedules",
-    "adamw": "optimizers.named_optimizers",
-    "lamb": "optimizers.named_optimizers",
-    "muon": "optimizers.named_optimizers",
-    "make_optimizer": "optimizers.named_optimizers",
+    "adamw": "optimizers.schedules",
+    "lamb": "optimizers.schedules",
+    "muon": "optimizers.schedules",
+    "make_optimizer": "optimizers.schedules",
     "compute_rate": "optimizers.schedules",
     "run_finetuning": "finetuning",
     "run_pretraining": "pretraining",

@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 import safetensors.numpy
 
-from bert_keras.checkpoints.array_files import write_arrays
+from bert_keras.checkpoints.huggingface.weights_file import write_arrays
 from bert_keras.errors import InputError
 from bert_keras.files import CHECKSUMS, check_checksums, read_json, write_checksums, write_json
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
@@ -27,8 +27,6 @@ FORMAT_VERSION = 1
 _ARRAYS, _METADATA = "arrays.safetensors", "state.json"
 _BEST = "best."
 _LOG = logging.getLogger(__name__)
-
-
 Result = TypeVar("Result")
 
 
@@ -112,8 +110,20 @@ class BackupFolder:
         A backup that cannot be written (a full disk) is logged and skipped, because the training is worth more.
         """
         self.finish_writing()
-        name = f"backup of step {state.step}"
-        self._thread = threading.Thread(target=self._write_or_warn, args=(state,), name=name)
+
+        def write_or_warn() -> None:
+            try:
+                self.write(state)
+            except OSError as error:
+                _LOG.warning(
+                    "the backup of step %s could not be written to %s (%s); the training continues and earlier "
+                    "backups are intact: free some space on that disk",
+                    f"{state.step:,}",
+                    self.path,
+                    error.strerror or error,
+                )
+
+        self._thread = threading.Thread(target=write_or_warn, name=f"backup of step {state.step}")
         self._thread.start()
 
     def finish_writing(self) -> None:
@@ -121,18 +131,6 @@ class BackupFolder:
         if self._thread is not None:
             self._thread.join()
         self._thread = None
-
-    def _write_or_warn(self, state: TrainingState) -> None:
-        try:
-            self.write(state)
-        except OSError as error:
-            _LOG.warning(
-                "the backup of step %s could not be written to %s (%s); the training continues and earlier backups "
-                "are intact: free some space on that disk",
-                f"{state.step:,}",
-                self.path,
-                error.strerror or error,
-            )
 
     def newest(self) -> TrainingState | None:
         """Return the newest backup with valid checksums, or None; log a warning for each damaged one."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.reading import find_folder, read_tokenizer_settings
-from bert_keras.checkpoints.tokenizer_match import check_same_tokenizer
+from bert_keras.checkpoints.vocabulary_file import check_same_tokenizer
 from bert_keras.errors import InputError
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.tables import DEFAULT_GENERATOR_SIZE, MODEL_FIELDS

@@ -1,32 +1,31 @@
-"""`run_finetuning`: train a task on labelled examples with `model.fit`; scored after each epoch, the best one kept."""
+"""`run_finetuning`: train all weights or adapters for a task with `model.fit`; the best epoch is kept."""
 
 import dataclasses
 import hashlib
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Sequence
 
 import keras
 import tensorflow as tf
 
-from bert_keras.checkpoints.adapters.adapter_files import Adapter
+from bert_keras.checkpoints.adapters.adapter_files import Adapter, check_rank, select_layers
+from bert_keras.checkpoints.adapters.lora_layers import LoraModel
 from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
 from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.tasks.base import EncodedSequences, Task
+from bert_keras.tasks.base import EncodedSequences, LabelledSequences, Task
 from bert_keras.tasks.engines.keras_engine import KerasEngine
-from bert_keras.tasks.examples.training_data import TrainingData
 from bert_keras.tasks.sequence_runner import SequenceRunner
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
 from bert_keras.training.callbacks import EpochScores
 from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.fitting import Phase, fit_phases
-from bert_keras.training.methods import AdapterTraining, LabelTraining, compute_rate_factors
-from bert_keras.training.optimizers.named_optimizers import adamw
-from bert_keras.training.resuming import digest_weights
-from bert_keras.training.search.trials import TrialResult
+from bert_keras.training.finetuned_folder import FineTuned
+from bert_keras.training.fitting import Phase, digest_weights, fit_phases
+from bert_keras.training.optimizers.schedules import adamw
 from bert_keras.training.strategies import distribute_batches, dtype_policy_scope, make_all_reduce_any
 
 # The default of transformers' Trainer. With pretraining's 1e-6, weights with small gradients would hardly move in the
@@ -35,37 +34,108 @@ _EPSILON = 1e-8
 _MIN_COMPILED = 1.5e9  # weights times steps; compiling the update takes 3 s and saves 2 ns per weight and step
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class FineTuned:
-    """The result of a fine-tuning run.
+class LabelTraining:
+    """Method of a fine-tuning: train a model with the task's head on labels.
+
+    A subclass can train the model as a part of another one, and on more than labels.
 
     Attributes:
-        model: the model, with the weights of the best epoch if `FineTuning.keep_best`, or else of the last.
-        tokenizer: the tokenizer of the checkpoint.
-        task: the task, with a threshold that is calibrated on the held-out examples, if it has one.
-        scores: the scores of this model on the held-out examples, keyed by name.
-        answers: the answers to the held-out examples.
-        epochs: the scores of each epoch.
-        best: the index of the model's epoch, from 0.
-        log: the training log as JSON Lines, see `TrainingLog`.
-        data: the examples and how they were read, if `bk.finetune` read them.
-        settings: the training settings.
-        trials: the results of all trials, if `bk.finetune` searched for the settings.
-        adapter: the LoRA adapter, if one was trained; `model` has it merged.
+        adapter: the LoRA adapter, after `merge`, if one is trained.
     """
 
-    model: keras.Model
-    tokenizer: BertTokenizer
-    task: Task
-    scores: Mapping[str, float]
-    answers: Sequence[Mapping]
-    epochs: Sequence[Mapping[str, float]]
-    best: int
-    log: str
-    data: TrainingData | None = None
-    settings: FineTuning = dataclasses.field(default_factory=FineTuning)
-    trials: Sequence[TrialResult] = ()
     adapter: Adapter | None = None
+
+    def build_model(self, task: Task, checkpoint: Checkpoint, settings: FineTuning) -> keras.Model:
+        """Build the model that is trained; called in the scope of the strategy and of the dtype policy."""
+        model = task.head.load("model").from_checkpoint(checkpoint, **task.head_arguments())
+        if settings.frozen_blocks is not None:
+            freeze(model, settings.frozen_blocks)
+        return model
+
+    def get_result(self, model: keras.Model) -> keras.Model:
+        """Return the part of the trained model that is scored after each epoch."""
+        return model
+
+    def merge(self, model: keras.Model) -> keras.Model:
+        """Return the model to keep, after the training."""
+        return self.get_result(model)
+
+    def add_labels(self, task: Task, sequences: EncodedSequences, examples: Sequence) -> LabelledSequences:
+        """Add to encoded training examples what the model learns."""
+        return task.add_labels(sequences, examples)
+
+    def loss(self, task: Task) -> object:
+        """Return the loss for `compile`."""
+        return task.loss()
+
+    def identify(self) -> dict[str, object]:
+        """Return plain values that identify what is learned besides labels, keyed by a name for messages."""
+        return {}
+
+
+class AdapterTraining(LabelTraining):
+    """Train LoRA adapters and the head on labels; the model to keep has the adapters merged."""
+
+    def __init__(self):
+        self._lora: LoraModel | None = None
+        self._frozen_blocks: int | None = None
+
+    def build_model(self, task: Task, checkpoint: Checkpoint, settings: FineTuning) -> keras.Model:
+        """Build the model, add adapters to it, and freeze the rest of its encoder."""
+        check_rank(settings.lora_rank, checkpoint)
+        model = super().build_model(task, checkpoint, settings)
+        layers = select_layers(type(model).__name__, checkpoint, settings.frozen_blocks or 0)
+        self._lora = LoraModel(model, layers, settings.lora_rank, settings.lora_alpha)
+        self._frozen_blocks = settings.frozen_blocks
+        return model
+
+    def merge(self, model: keras.Model) -> keras.Model:
+        """Keep a copy of the adapter, and build a model with the adapter merged and the same frozen blocks."""
+        self.adapter = self._lora.read_adapter()
+        merged = self._lora.merge()
+        if self._frozen_blocks is not None:
+            freeze(merged, self._frozen_blocks)
+        return merged
+
+
+def freeze(model: keras.Model, num_blocks: int) -> None:
+    """Freeze the embeddings and the first `num_blocks` blocks: `fit` does not change their weights.
+
+    Raises:
+        InputError: the model has fewer blocks.
+    """
+    encoder = model.encoder
+    if num_blocks > len(encoder.blocks):
+        raise InputError(
+            f"{num_blocks} blocks cannot be frozen, because the model has {len(encoder.blocks)}; expected at most that "
+            "many: freeze fewer"
+        )
+    for layer in (encoder.embeddings, encoder.embedding_projection, *encoder.blocks[:num_blocks]):
+        if layer is not None:
+            layer.trainable = False
+
+
+def compute_rate_factors(model: keras.Model, layer_decay: float, head_rate_factor: float = 1.0) -> list[float] | None:
+    """Compute the factor of each trainable variable's learning rate; None if all are 1.
+
+    The factor is `layer_decay` to the power of the depth: 0 for the head and the pooler, 2 for the last block, one more
+    for each block below it, and one more for the embeddings, as in ELECTRA's fine-tuning code (`_get_layer_lrs`). That
+    of the head, which is every variable outside the encoder, is `head_rate_factor`.
+    """
+    if layer_decay == head_rate_factor == 1:
+        return None
+    num_blocks = len(model.encoder.blocks)
+    encoder = {id(variable) for variable in model.encoder.variables}
+    return [
+        layer_decay ** _get_depth(variable.path, num_blocks) * (1 if id(variable) in encoder else head_rate_factor)
+        for variable in model.trainable_variables
+    ]
+
+
+def _get_depth(path: str, num_blocks: int) -> int:
+    if block := re.search(r"(?:^|/)block_(\d+)/", path):
+        return num_blocks + 1 - int(block[1])
+    return num_blocks + 2 if re.search(r"(?:^|/)(embeddings|embedding_projection)/", path) else 0
 
 
 def run_finetuning(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import keras
 import tensorflow as tf
 
-from bert_keras.checkpoints.adapters.adapted_layers import check_rank, select_layers
+from bert_keras.checkpoints.adapters.adapter_files import check_rank, select_layers
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
@@ -29,9 +29,8 @@ from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.config.settings import list_fields
 from bert_keras.training.config.settings_files import FINETUNING_KEYS, resolve_settings
 from bert_keras.training.config.sources import upgrade_settings
-from bert_keras.training.finetuned_folder import save_finetuned
-from bert_keras.training.finetuning import FineTuned, run_finetuning
-from bert_keras.training.methods import LabelTraining
+from bert_keras.training.finetuned_folder import FineTuned
+from bert_keras.training.finetuning import LabelTraining, run_finetuning
 from bert_keras.training.search.searched_finetuning import (
     Search,
     SearchSpace,
@@ -42,8 +41,7 @@ from bert_keras.training.search.searched_finetuning import (
 )
 from bert_keras.training.search.settings_search import identify_search, search_settings
 from bert_keras.training.strategies import is_chief
-from bert_keras.training.tracking.text_examples import format_answers
-from bert_keras.training.tracking.tracked_training import check_verbose, track_training
+from bert_keras.training.tracking.tracked_training import check_verbose, format_answers, track_training
 
 
 def finetune(
@@ -129,7 +127,13 @@ def finetune(
     check_verbose(verbose)
     strategy = strategy or tf.distribute.get_strategy()
     if search is not None:
-        search = _check_search(search, settings, strategy)
+        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):  # each would choose trials of its own
+            raise InputError(
+                "a search runs on one machine, and the strategy has several workers: search with one device or "
+                "MirroredStrategy, then train with the settings of the best trial"
+            )
+        if not isinstance(search, Search):  # the settings that the caller gave stay as they are
+            search = Search(search, fixed=sorted(settings.keys() & set(list_fields(FineTuning))))
     if out is not None:
         paths = [path for path in (checkpoint, train, dev) if isinstance(path, str | os.PathLike)]
         check_writable_folder(out, "finetune", overwrite=overwrite, inputs=paths)
@@ -162,7 +166,7 @@ def finetune(
     )
 
     def write(tuned: FineTuned, folder: str | os.PathLike) -> None:
-        save_finetuned(tuned, folder, start=checkpoint, card_facts=card_facts, overwrite=overwrite)
+        tuned.save(folder, start=checkpoint, card_facts=card_facts, overwrite=overwrite)
 
     trials = None if out is None else get_search_folder(out)
 
@@ -246,22 +250,6 @@ class FineTuningRun:
                 log.write_scores(tuned.scores)
                 log.write_text("held-out examples", format_answers(tuned.task, self.data.dev, tuned.answers))
         return dataclasses.replace(tuned, data=self.data)
-
-
-def _check_search(search: int | Search, settings: Mapping[str, object], strategy: tf.distribute.Strategy) -> Search:
-    """Return the search; the settings that the caller gave stay as they are.
-
-    Raises:
-        InputError: the number of trials is invalid, Optuna is missing, or there are several workers.
-    """
-    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):  # each worker would choose trials of its own
-        raise InputError(
-            "a search runs on one machine, and the strategy has several workers: search with one device or "
-            "MirroredStrategy, then train with the settings of the best trial"
-        )
-    if isinstance(search, Search):
-        return search
-    return Search(search, fixed=sorted(settings.keys() & set(list_fields(FineTuning))))
 
 
 def split_settings(

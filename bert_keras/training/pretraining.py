@@ -1,4 +1,4 @@
-"""`run_pretraining`: train a model on records with `model.fit`, by the settings of a `Pretraining` run."""
+"""`bk.pretrain` trains on records and writes a checkpoint folder; `run_pretraining` only trains, with `model.fit`."""
 
 import dataclasses
 import os
@@ -9,27 +9,31 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints import save
+from bert_keras.checkpoints.huggingface.model_card import build_model_card
 from bert_keras.checkpoints.loading import load_with_head
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
+from bert_keras.extras import check_tensorflow_backend
 from bert_keras.files import read_json
 from bert_keras.modeling import BertEncoder
 from bert_keras.pipelines.batches.epochs import BatchShare
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
+from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.pipelines.records.manifest import MANIFEST
 from bert_keras.pipelines.records.record import count_tokens
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.publishing import check_writable_folder
 from bert_keras.tasks.masked_lm_scores import FIXED_MASKS, drop_sentence_objective
-from bert_keras.training.backups import NO_BACKUP, BackupOptions
+from bert_keras.training.backups import NO_BACKUP, BackupOptions, check_no_backup, train_to_folder
 from bert_keras.training.config.recipes import PhasePlan, Pretraining, join_schedules
+from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.continued_pretraining import Start, check_start_tokenizer, resolve_start
-from bert_keras.training.fitting import Phase, fit_phases
-from bert_keras.training.optimizers.named_optimizers import make_optimizer
-from bert_keras.training.optimizers.schedules import TimedLearningRate
-from bert_keras.training.resuming import digest_weights
-from bert_keras.training.strategies import distribute_batches, dtype_policy_scope, should_compile
+from bert_keras.training.fitting import Phase, digest_weights, fit_phases
+from bert_keras.training.optimizers.schedules import TimedLearningRate, make_optimizer
+from bert_keras.training.strategies import distribute_batches, dtype_policy_scope, is_chief, should_compile
+from bert_keras.training.tracking.tracked_training import check_verbose, format_filled_masks, track_training
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +55,123 @@ class Pretrained:
     log: str
     run: Pretraining
     start: Start | None = None
+
+
+def pretrain(
+    records: str | os.PathLike | Sequence[str | os.PathLike],
+    out: str | os.PathLike | None = None,
+    *,
+    settings: Mapping[str, object] | Pretraining | None = None,
+    recipe: str | None = None,
+    config: str | os.PathLike | None = None,
+    overwrite: bool = False,
+    backup_every: int = 0,
+    resume: bool = False,
+    allow_changes: bool = False,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    listeners: Sequence[Callable[[dict], None]] = (),
+    tensorboard: str | os.PathLike | None = None,
+    verbose: bool | str = "auto",
+    strategy: tf.distribute.Strategy | None = None,
+    spell: Spell = spell_argument,
+) -> Pretrained:
+    """Pretrain a BERT or ELECTRA on records, as `bert-keras pretrain` does.
+
+    Settings override the config file, the file overrides the recipe, and the recipe overrides the defaults. Settings
+    that none of them has are those of the records.
+
+    Args:
+        records: a folder of `make_records`, or one folder for each sequence length of the run.
+        out: checkpoint folder to write, with a model card, `pretraining.toml` and `training_log.jsonl`; None = the
+            model is only returned.
+        settings: settings by dotted key, such as `{"model.preset": "mini", "budget.steps": 5000}`; or a complete
+            `Pretraining`, without `recipe` and `config`.
+        recipe: "bert", "roberta", "electra-small", "24h", "cramming" or "fast".
+        config: a TOML file of settings.
+        overwrite: replace `out` if `pretrain` wrote it, and remove the backups of its training unless `resume` is set.
+        backup_every, resume, allow_changes, callbacks, listeners, tensorboard, verbose, strategy, spell: as in
+            `finetune`.
+
+    Returns:
+        The trained `model` with its `tokenizer`, `metrics` and `log`.
+
+    Raises:
+        InputError: settings, records or folders cannot be used, or the loss became infinite or NaN. If `out` cannot be
+            written after the training, the model is written next to it or to the system's temporary folder, and the
+            message says where.
+        InterruptedTrainingError: SIGTERM arrived, and the state was written.
+
+    Example:
+        >>> settings = {"model.preset": "tiny", "budget.steps": 3, "speed.jit_compile": False}
+        >>> trained = bk.pretrain("demo/records", "my/pretrained", settings=settings)
+        >>> trained.metrics["loss"] > 0, type(bk.load("my/pretrained")).__name__
+        (True, 'BertPretrainer')
+    """
+    check_tensorflow_backend("bk.pretrain")
+    check_verbose(verbose)
+    folders = [records] if isinstance(records, str | os.PathLike) else list(records)
+    # `run_pretraining` checks the shards
+    manifests = [read_manifest(folder, checked_splits=()) for folder in folders]
+    if isinstance(settings, Pretraining):
+        if recipe is not None or config is not None:
+            raise InputError("settings is a complete Pretraining; expected no recipe and no config: remove them")
+        run = settings
+    else:
+        run = Pretraining.resolve(config, recipe, settings, infer_settings(manifests))
+    strategy = strategy or tf.distribute.get_strategy()
+
+    def train(backup: BackupOptions) -> Pretrained:
+        shown = {"tensorboard": tensorboard, "verbose": verbose, "is_chief": is_chief(strategy)}
+        plans = run.plan([manifest["splits"]["train"]["num_records"] for manifest in manifests])
+        if plans[0].seconds is None:
+            shown["num_steps"] = sum(plan.num_steps for plan in plans)
+        else:
+            shown["num_seconds"] = sum(plan.seconds for plan in plans)
+        with track_training(callbacks, listeners, **shown) as (all_callbacks, all_listeners, log):
+            if log is not None:
+                log.write_settings(run.to_dict())
+            options = {"callbacks": all_callbacks, "listeners": all_listeners}
+            trained = run_pretraining(run, folders, **options, strategy=strategy, backup=backup)
+            if log is not None:
+                log.write_scores(trained.metrics)
+                split = "held_out" if manifests[0]["splits"]["held_out"]["num_records"] else "train"
+                masks = format_filled_masks(trained.model, trained.tokenizer, folders[0], split=split, seed=run.seed)
+                log.write_text(f"filled masks, {split.replace('_', '-')} sequences", masks)
+        return trained
+
+    def write(trained: Pretrained, folder: str | os.PathLike) -> None:
+        num_records = sum(manifest["splits"]["train"]["num_records"] for manifest in manifests)
+        start = f", continued from {trained.start}," if trained.start else ""
+        recipe = f" with the recipe `{trained.run.recipe}`" if trained.run.recipe else ""
+        history = (
+            "## How it was trained\n\n"
+            f"Pretrained{start}{recipe} on {num_records:,} sequences: {describe_metrics(trained.metrics)}. All "
+            "settings are in `pretraining.toml`, and the losses during training in `training_log.jsonl`."
+        )
+        card = build_model_card(trained.model, trained.tokenizer, history=history, start=trained.run.model.start_from)
+        notes = {"pretraining.toml": trained.run.to_toml(), "training_log.jsonl": trained.log}
+        options = {"notes": notes, "card": card, "overwrite": overwrite, "written_by": "pretrain"}
+        save(trained.model, trained.tokenizer, folder, **options)
+
+    if out is not None:
+        inputs = [path for path in (*folders, config, run.model.start_from) if path is not None]
+        check_writable_folder(out, "pretrain", overwrite=overwrite, inputs=inputs)
+        check_no_backup(out, resume=resume, overwrite=overwrite, spell=spell)
+    backup = BackupOptions(every_steps=backup_every, resume=resume, allow_changes=allow_changes, spell=spell)
+    return train_to_folder(out, train, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
+
+
+def describe_metrics(metrics: Mapping[str, float]) -> str:
+    """Describe the final metrics in one line: those on held-out records, if there are any."""
+    prefix = "held_out_" if "held_out_loss" in metrics else ""
+    names = {
+        "mlm_accuracy": "masked-LM accuracy",
+        "next_sentence_accuracy": "next-sentence accuracy",
+        "replaced_accuracy": "replaced-token accuracy",
+    }
+    parts = [f"loss {metrics[prefix + 'loss']:.3f}"]
+    parts += [f"{text} {metrics[prefix + name]:.1%}" for name, text in names.items() if prefix + name in metrics]
+    return ", ".join(parts) + (" on held-out records" if prefix else " (mean of the last steps)")
 
 
 def run_pretraining(
@@ -145,37 +266,32 @@ def compile_for_pretraining(model: keras.Model, run: Pretraining, optimizer: ker
 
 
 def build_model(run: Pretraining, vocabulary_size: int) -> keras.Model:
-    """Build the model of a run, or load the one that it starts from.
+    """Build the model of a run, or load the one that it starts from; parts that this one lacks get new weights.
 
     Raises:
         InputError: the checkpoint to start from has another kind of model, or another size.
     """
-    length = max(run.records.max_sequence_lengths)
+    objective, model_class, head = run.model.head.objective, run.model.head.load("model"), {}
     with dtype_policy_scope(run.model.dtype_policy):
-        if run.model.start_from is not None:
-            return _load_start_model(run, read_checkpoint(run.model.start_from), vocabulary_size)
-        objective = run.model.head.objective
-        config = run.model.bert_config(vocabulary_size, length)
-        config = dataclasses.replace(config, model_type=objective.model_type)
-        encoder = BertEncoder(config, pooler=objective.reads_pairs, name="encoder")
-        arguments = {"generator_config": run.model.generator_config(config)} if objective.has_generator else {}
-        return run.model.head.load("model")(encoder, **arguments)
-
-
-def _load_start_model(run: Pretraining, checkpoint: Checkpoint, vocabulary_size: int) -> keras.Model:
-    """Load the model of a run with the weights of a checkpoint; parts that it lacks get new weights."""
-    start = resolve_start(run, checkpoint)
-    if checkpoint.config.vocabulary_size < vocabulary_size:  # it may be larger: an embedding without a token
-        raise InputError(
-            f"{checkpoint} has {checkpoint.config.vocabulary_size:,} tokens, and the records {vocabulary_size:,}: make "
-            f"records with its vocabulary:  bert-keras make-records {checkpoint} OUT"
-        )
-    head = {}
-    if "generator" in start.new:
-        head["generator_config"] = start.run.model.generator_config(checkpoint.config)
-    elif not run.model.head.objective.has_generator and "head_act" in checkpoint.settings:
-        head["head_act"] = checkpoint.settings["head_act"]
-    return load_with_head(run.model.head.load("model"), checkpoint, **head)
+        if run.model.start_from is None:
+            config = run.model.bert_config(vocabulary_size, max(run.records.max_sequence_lengths))
+            config = dataclasses.replace(config, model_type=objective.model_type)
+            encoder = BertEncoder(config, pooler=objective.reads_pairs, name="encoder")
+            if objective.has_generator:
+                head["generator_config"] = run.model.generator_config(config)
+            return model_class(encoder, **head)
+        checkpoint = read_checkpoint(run.model.start_from)
+        start = resolve_start(run, checkpoint)
+        if checkpoint.config.vocabulary_size < vocabulary_size:  # it may be larger: an embedding without a token
+            raise InputError(
+                f"{checkpoint} has {checkpoint.config.vocabulary_size:,} tokens, and the records {vocabulary_size:,}: "
+                f"make records with its vocabulary:  bert-keras make-records {checkpoint} OUT"
+            )
+        if "generator" in start.new:
+            head["generator_config"] = start.run.model.generator_config(checkpoint.config)
+        elif not objective.has_generator and "head_act" in checkpoint.settings:
+            head["head_act"] = checkpoint.settings["head_act"]
+        return load_with_head(model_class, checkpoint, **head)
 
 
 def set_output_bias(model: keras.Model, folder: str | os.PathLike, tokenizer: BertTokenizer) -> None:

@@ -37,12 +37,8 @@ def make_strategy(name: str) -> tf.distribute.Strategy:
     if name == "multi-worker":
         check_tf_config()
         return tf.distribute.MultiWorkerMirroredStrategy()
-    if name == "tpu":
-        return _make_tpu_strategy()
-    return tf.distribute.get_strategy()
-
-
-def _make_tpu_strategy() -> tf.distribute.Strategy:
+    if name == "one-device":
+        return tf.distribute.get_strategy()
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect()
     except (ValueError, tf.errors.OpError, RuntimeError) as error:

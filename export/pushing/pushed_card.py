@@ -5,15 +5,16 @@ import re
 from collections.abc import Mapping, Sequence
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
-from bert_keras.checkpoints.huggingface.card_metadata import (
+from bert_keras.checkpoints.huggingface.model_card import (
+    CardFacts,
     MeasuredScores,
     build_metadata,
     build_score_metadata,
+    format_card,
     format_metadata,
     is_default_widget,
+    replace_folder,
 )
-from bert_keras.checkpoints.huggingface.card_snippets import replace_folder
-from bert_keras.checkpoints.huggingface.card_text import CardFacts, format_card
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.export.template_files import fill_template

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from bert_keras.architectures.known_architectures import ARCHITECTURES
-from bert_keras.checkpoints.huggingface.config_reader import get_class_name
+from bert_keras.checkpoints.huggingface.huggingface_folder import get_class_name
 from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.config import BertConfig
 from bert_keras.heads.known_heads import HEADS, get_head

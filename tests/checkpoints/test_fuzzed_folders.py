@@ -10,10 +10,9 @@ from typing import NamedTuple
 import pytest
 
 from bert_keras.analysis.inspection.training_history import read_training_history
-from bert_keras.checkpoints.google_checkpoint import read_without_weights
-from bert_keras.checkpoints.keras_files import preset_settings
-from bert_keras.checkpoints.keras_files.preset_checks import check_preset
-from bert_keras.checkpoints.reading import read_tokenizer_settings, read_without_tensorflow
+from bert_keras.checkpoints.keras_files import keras_weights
+from bert_keras.checkpoints.keras_files.keras_weights import check_preset
+from bert_keras.checkpoints.reading import read_tokenizer_settings, read_without_tensorflow, read_without_weights
 from bert_keras.heads.known_heads import find_finetuned_head
 from bert_keras.tasks.task_loading import read_checkpoint_task
 from tests.checkpoints import tiny_folders
@@ -105,7 +104,7 @@ TARGETS = {
     "task of KerasHub": Target("task.json", tiny_folders.write_preset, check_preset),
     "tokenizer of KerasHub": Target("tokenizer.json", write_preset_with_tokenizer, read_tokenizer_settings),
     "settings beside KerasHub's": Target(
-        "bert_keras_settings.json", write_preset_with_settings, preset_settings.read_settings
+        "bert_keras_settings.json", write_preset_with_settings, keras_weights.read_settings
     ),
     "training log": Target("training_log.jsonl", write_records, read_training_history),
     "metrics": Target("metrics.json", write_records, read_training_history),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.checkpoints.keras_files.preset_settings import FILE, PresetSettings, read_settings
+from bert_keras.checkpoints.keras_files.keras_weights import FILE, PresetSettings, read_settings
 from bert_keras.checkpoints.reading import read_checkpoint
 from tests.checkpoints.sentence_folders import edit_json
 from tests.marks import slow, slow_except

@@ -13,9 +13,12 @@ from huggingface_hub.repocard_data import eval_results_to_model_index
 from hypothesis import strategies
 
 import bert_keras as bk
-from bert_keras.checkpoints.huggingface.card_metadata import MeasuredScores, format_metadata
-from bert_keras.checkpoints.huggingface.card_snippets import replace_folder
-from bert_keras.checkpoints.huggingface.model_card import build_model_card
+from bert_keras.checkpoints.huggingface.model_card import (
+    MeasuredScores,
+    build_model_card,
+    format_metadata,
+    replace_folder,
+)
 from bert_keras.checkpoints.reading import read_checkpoint
 from tests.checkpoints.tiny_folders import write_classifier
 from tests.conftest import MODELS
@@ -93,7 +96,7 @@ def test_metadata_of_any_values_is_yaml_with_these_values(metadata):
 
 def test_ordinary_metadata_has_no_needless_quotes():
     text = format_metadata({"license": "apache-2.0", "tags": ["bert", "yes"], "k": 1, "x": [{"a": 1.5, "b": None}]})
-    assert text == '---\nlicense: apache-2.0\ntags:\n- bert\n- "yes"\nk: 1\nx:\n- a: 1.5\n  b: null\n---'
+    assert text == "---\nlicense: apache-2.0\ntags:\n- bert\n- 'yes'\nk: 1\nx:\n- a: 1.5\n  b: null\n---"
 
 
 def test_the_name_of_a_repository_replaces_the_folder_in_code(make_model):

@@ -21,7 +21,7 @@ from .conftest import REPOSITORY
 
 # A `raise` without a text of its own: it repeats the messages of other errors, which are listed where they come from.
 FORWARDED = {
-    "bert_keras/checkpoints/huggingface/config_reader.py": 1,
+    "bert_keras/checkpoints/huggingface/huggingface_folder.py": 1,
     "bert_keras/checkpoints/huggingface/sentence_transformers.py": 1,
     "bert_keras/cli/options/argument_checks.py": 1,
     "bert_keras/training/config/recipes.py": 1,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_keras.errors import InputError
-from bert_keras.metrics.entities import entity_scores
+from bert_keras.metrics.tag_schemes import entity_scores
 
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC", "E-LOC", "S-LOC", "B-PER-LOC", "B", "I"]
 TRUTH = ["B-PER I-PER O B-LOC B-LOC".split(), "O B-ORG O".split()]

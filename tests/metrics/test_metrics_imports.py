@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-MODULES = "classes confusion_figure entities prediction_counts regression squad tag_schemes".split()
+MODULES = "classes confusion_figure regression squad tag_schemes".split()
 
 
 def list_loaded_modules(code: str) -> set[str]:

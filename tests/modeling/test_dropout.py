@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.distribution import Step, within_step
-from bert_keras.modeling.dropout import Dropout, random_bits
+from bert_keras.modeling.layers import Dropout, random_bits
 
 SHAPE = (300, 7, 101)
 NUM_VALUES = 300 * 7 * 101

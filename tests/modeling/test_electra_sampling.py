@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.modeling.dropout import random_bits
 from bert_keras.modeling.electra import sample_ids
+from bert_keras.modeling.layers import random_bits
 from tests.marks import slow
 
 NUM_DRAWS, NUM_BATCHES = 200_000, 10

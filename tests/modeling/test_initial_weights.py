@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.modeling.initializers import TruncatedNormal, zero_initialization
+from bert_keras.modeling.layers import TruncatedNormal, zero_initialization
 
 RANGE = 0.05
 SIZES = {"vocabulary_size": 64, "num_layers": 1, "num_heads": 2, "hidden_dim": 256, "intermediate_dim": 128}

@@ -27,7 +27,7 @@ from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.tasks.token_classification import TokenClassification
 from bert_keras.training import FineTuning, run_finetuning
-from bert_keras.training.finetuning import FineTuned
+from bert_keras.training.finetuned_folder import FineTuned
 from bert_keras.training.strategies import is_chief, make_strategy
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat".split()

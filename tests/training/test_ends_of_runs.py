@@ -12,11 +12,10 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.training.backups import NO_BACKUP
-from bert_keras.training.callbacks import FiniteLoss, StopAfter
+from bert_keras.training.callbacks import FiniteLoss, StopAfter, TrainingLog, choose_window_steps
 from bert_keras.training.fitting import Phase, fit_phases
 from bert_keras.training.optimizers.schedules import TimedLearningRate
 from bert_keras.training.pretraining import run_pretraining
-from bert_keras.training.tracking.training_log import TrainingLog, choose_window_steps
 
 
 def last_lines(log: str):

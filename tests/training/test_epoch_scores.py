@@ -6,8 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from bert_keras.training.callbacks import EpochScores
-from bert_keras.training.tracking.training_log import TrainingLog
+from bert_keras.training.callbacks import EpochScores, TrainingLog
 
 
 class Counter(keras.Model):

@@ -16,8 +16,8 @@ from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.training import FineTuning, run_finetuning
 from bert_keras.training.backups import NO_BACKUP, TrainingState
-from bert_keras.training.resuming import TrainingProgress
-from bert_keras.training.tracking.training_log import TrainingLog
+from bert_keras.training.callbacks import TrainingLog
+from bert_keras.training.fitting import TrainingProgress
 from tests.marks import slow
 from tests.training.finetune_tiny import SETTINGS, TASKS, digest
 

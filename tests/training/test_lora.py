@@ -15,7 +15,7 @@ from bert_keras.errors import InputError
 from bert_keras.training import FineTuning
 from bert_keras.training.backups import BackupFolder, BackupOptions
 from bert_keras.training.config.finetuning_settings import LORA_HEAD_RATE_FACTOR, LORA_LEARNING_RATE, Distillation
-from bert_keras.training.methods import AdapterTraining, LabelTraining, compute_rate_factors
+from bert_keras.training.finetuning import AdapterTraining, LabelTraining, compute_rate_factors
 from tests.marks import slow, slow_except
 from tests.training.finetune_tiny import LORA, TASKS, TEXTS, Losses, describe, digest, make_report, tuned
 from tests.training.processes import finish, start

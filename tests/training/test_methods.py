@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.training.methods import compute_rate_factors, freeze
-from bert_keras.training.optimizers.named_optimizers import adamw
+from bert_keras.training.finetuning import compute_rate_factors, freeze
+from bert_keras.training.optimizers.schedules import adamw
 from tests.marks import slow
 
 DECAY = 0.8

@@ -12,11 +12,11 @@ import tensorflow as tf
 import bert_keras as bk
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
+from bert_keras.training.callbacks import TrainingLog
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.pretraining import build_model, run_pretraining
-from bert_keras.training.tracking.tensorboard_log import TensorBoardLog
-from bert_keras.training.tracking.training_log import TrainingLog
+from bert_keras.training.tracking.tracked_training import TensorBoardLog
 from tests.marks import slow_except
 
 ENOUGH = {"budget__steps": 300, "batches__batch_size": 16, "model__intermediate_dim": 64}  # to learn

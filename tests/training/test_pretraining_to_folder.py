@@ -5,8 +5,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.errors import InputError
 from bert_keras.training.backups import NO_BACKUP, get_backup_folder
-from bert_keras.training.callbacks import StopAfter
-from bert_keras.training.tracking.training_log import TrainingLog
+from bert_keras.training.callbacks import StopAfter, TrainingLog
 from tests.training.conftest import TINY
 
 

@@ -14,9 +14,8 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError, InterruptedTrainingError
 from bert_keras.training.backups import NO_BACKUP, BackupFolder, BackupOptions, TrainingState
-from bert_keras.training.fitting import Phase, fit_phases
-from bert_keras.training.resuming import BackupCallback, TrainingProgress
-from bert_keras.training.tracking.training_log import TrainingLog
+from bert_keras.training.callbacks import TrainingLog
+from bert_keras.training.fitting import BackupCallback, Phase, TrainingProgress, fit_phases
 from tests.training.processes import kill_at_random, start, wait_for_step
 from tests.training.train_tiny import train
 

@@ -6,8 +6,8 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.training import FineTuning, run_finetuning
+from bert_keras.training.callbacks import choose_window_steps
 from bert_keras.training.optimizers.schedules import WarmupDecay
-from bert_keras.training.tracking.training_log import choose_window_steps
 from tests.training.finetune_tiny import TASKS
 
 SETTINGS = FineTuning(

@@ -9,7 +9,7 @@ from keras import ops
 
 from bert_keras.checkpoints.building import get_encoder
 from bert_keras.checkpoints.checkpoint import check_finite_outputs
-from bert_keras.checkpoints.tokenizer_match import check_tokenizer_size
+from bert_keras.checkpoints.vocabulary_file import check_tokenizer_size
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.pipelines.text.tokenizer import BertTokenizer

@@ -3,11 +3,11 @@
 import keras
 import numpy as np
 
-from bert_keras.checkpoints.adapters.adapted_layers import AdaptedLayers
-from bert_keras.checkpoints.adapters.adapter_files import Adapter
+from bert_keras.checkpoints.adapters.adapter_files import AdaptedLayers, Adapter
 from bert_keras.checkpoints.building import get_variables, resolve
+from bert_keras.files import to_plain
 from bert_keras.modeling.base import BertModel
-from bert_keras.modeling.initializers import zero_initialization
+from bert_keras.modeling.layers import zero_initialization
 
 
 class LoraModel:
@@ -48,7 +48,10 @@ class LoraModel:
         factors = {name: (np.array(one.lora_kernel_a), np.array(one.lora_kernel_b)) for name, one in dense.items()}
         variables = get_variables(self.model)
         trained = {name.ours: np.array(variables[name.ours]) for name in self._layers.trained}
-        return Adapter(self._layers, self._rank, self._alpha, factors, trained, _describe_head(self.model))
+        # the arguments of a classifier that its weights do not show, those that it has
+        head = {name: to_plain(getattr(self.model, name, None)) for name in ("problem", "labels")}
+        head = {name: value for name, value in head.items() if value is not None}
+        return Adapter(self._layers, self._rank, self._alpha, factors, trained, head)
 
     def merge(self) -> BertModel:
         """Build a model without adapters that computes the same: each kernel is W + (alpha / r) A B."""
@@ -62,10 +65,3 @@ class LoraModel:
             else:
                 variable.assign(np.array(trained[name]))
         return merged
-
-
-def _describe_head(model: BertModel) -> dict[str, object]:
-    """Return the arguments of a classifier that its weights do not show, those that it has."""
-    problem, labels = (getattr(model, name, None) for name in ("problem", "labels"))
-    shown = {} if problem is None else {"problem": problem}
-    return shown if labels is None else {**shown, "labels": list(labels)}

@@ -55,10 +55,21 @@ def read_modules(folder: pathlib.Path) -> tuple[dict, list[str]]:
     modules = read_module_list(folder)
     kinds = [module.kind for module in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
-        raise InputError(_describe_unsupported(folder, kinds))
+        extra = next((kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")), None)
+        expected = "expected Transformer, Pooling and optionally Normalize"
+        if extra is None:
+            raise InputError(f"{folder / MODULES} lists {', '.join(kinds) or 'nothing'}; {expected}: restore the file")
+        raise InputError(
+            f"{folder / MODULES} lists the module {quote(extra)}, which {_REASONS.get(extra, 'is not supported')}, so "
+            f"the vectors would differ; {expected}: use sentence-transformers for this model"
+        )
     _check_transformer(modules[0])
     if len(modules) == 3:
-        _check_normalize(modules[2])
+        path = modules[2].folder / "config.json"
+        values = read_json(path) if path.exists() else {}
+        _check_keys(values, _NORMALIZE_KEYS, path)
+        for key in _NORMALIZE_KEYS:
+            read_field(values, key, str, source=path, default=None, choices=("sentence_embedding",))
     settings = {**_read_pooling(modules[1].folder / "config.json"), "normalize": len(modules) == 3}
     model, lost = _read_model_config(folder / MODEL_CONFIG)
     return settings | model, lost
@@ -82,9 +93,13 @@ def write_modules(model: Any, folder: pathlib.Path, *, max_sequence_length: int 
         for i, kind in enumerate(kinds)
     ]
     write_json(folder / MODULES, modules)
-    config = model.encoder.config
+    config, names = model.encoder.config, [model.pooling] if isinstance(model.pooling, str) else list(model.pooling)
+    modes = {"pooling_mode": names}
+    if names == [name for name in POOLINGS if name in names]:  # in the old form, which all versions accept
+        modes = {flag: name in names for name, flag in _FLAGS.items()}
+    pooling = {"word_embedding_dimension": config.hidden_dim, **modes, "include_prompt": model.include_prompt}
     (folder / "1_Pooling").mkdir()
-    write_json(folder / "1_Pooling/config.json", _build_pooling_config(model))
+    write_json(folder / "1_Pooling/config.json", pooling)
     length = min(max_sequence_length or config.max_sequence_length, config.max_sequence_length)
     write_json(folder / TRANSFORMER_CONFIG, {"max_seq_length": length, "do_lower_case": False})  # the tokenizer does it
     write_json(
@@ -95,19 +110,6 @@ def write_modules(model: Any, folder: pathlib.Path, *, max_sequence_length: int 
             "default_prompt_name": model.default_prompt_name,
             "similarity_fn_name": model.similarity,
         },
-    )
-
-
-def _describe_unsupported(folder: pathlib.Path, kinds: list[str]) -> str:
-    """Return the message about a list of modules that `BertEmbedder` does not support."""
-    extra = next((kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")), None)
-    expected = "expected Transformer, Pooling and optionally Normalize"
-    if extra is None:
-        return f"{folder / MODULES} lists {', '.join(kinds) or 'nothing'}; {expected}: restore the file"
-    reason = _REASONS.get(extra, "is not supported")
-    return (
-        f"{folder / MODULES} lists the module {quote(extra)}, which {reason}, so the vectors would differ; {expected}: "
-        "use sentence-transformers for this model"
     )
 
 
@@ -125,14 +127,6 @@ def _check_transformer(module: Module) -> None:
                 f"{path} sets {key} to {quote(value)}, which would change the vectors; expected {quote(allowed[0])} or "
                 "no such key: remove it if the model does not need it"
             )
-
-
-def _check_normalize(module: Module) -> None:
-    path = module.folder / "config.json"
-    values = read_json(path) if path.exists() else {}
-    _check_keys(values, _NORMALIZE_KEYS, path)
-    for key in _NORMALIZE_KEYS:
-        read_field(values, key, str, source=path, default=None, choices=("sentence_embedding",))
 
 
 def _check_keys(values: dict, known: tuple[str, ...], path: pathlib.Path) -> None:
@@ -157,20 +151,6 @@ def _read_pooling(path: pathlib.Path) -> dict:
         raise InputError(f"{path}: {error}") from None
     include_prompt = read_field(values, "include_prompt", bool, source=path, default=True)
     return {"pooling": pooling, "include_prompt": include_prompt}
-
-
-def _build_pooling_config(model: Any) -> dict:
-    """Return the config of the Pooling module, if possible in the old form, which all versions accept."""
-    names = [model.pooling] if isinstance(model.pooling, str) else list(model.pooling)
-    in_order = [name for name in POOLINGS if name in names]
-    modes = {"pooling_mode": names}
-    if names == in_order:
-        modes = {flag: name in names for name, flag in _FLAGS.items()}
-    return {
-        "word_embedding_dimension": model.encoder.config.hidden_dim,
-        **modes,
-        "include_prompt": model.include_prompt,
-    }
 
 
 def _read_model_config(path: pathlib.Path) -> tuple[dict, list[str]]:

@@ -6,7 +6,7 @@ architecture's table names a layer; the layer's kind adds the names of its varia
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from bert_keras.architectures.architecture import DENSE, NORM, OUTPUT, TABLE, VECTOR, Architecture, Rows
 from bert_keras.architectures.known_architectures import ARCHITECTURES, get_architecture
@@ -74,7 +74,12 @@ def list_weights(model: str, config: BertConfig, *, pooler: bool) -> list[Weight
     if pooler:
         rows += architecture.pooler
     rows += get_head_rows(architecture, model)
-    return [name for row in rows for name in _list_variables(*row)]
+    weights = []
+    for kind, axes, *layers in rows:
+        for index, suffixes in enumerate(_VARIABLES[kind]):
+            names = (None if layer is None else layer + suffix for layer, suffix in zip(layers, suffixes, strict=True))
+            weights.append(WeightName(*names, axes[-1] if index else axes))  # a bias has the last axis of its kernel
+    return weights
 
 
 def get_head_rows(architecture: Architecture, model: str) -> Rows:
@@ -107,13 +112,6 @@ def _add_prefixes(rows: Sequence[tuple], i: int | None = None) -> list[tuple]:
         return None if prefix is None or name is None else prefix.replace("{i}", str(i)) + name
 
     return [(kind, axes, *map(join, prefixes, names)) for kind, axes, *names in rows]
-
-
-def _list_variables(kind: str, axes: str, *layers: str | None) -> Iterator[WeightName]:
-    """Yield the weights of a layer, given its names in the four formats."""
-    for index, suffixes in enumerate(_VARIABLES[kind]):
-        names = (None if layer is None else layer + suffix for layer, suffix in zip(layers, suffixes, strict=True))
-        yield WeightName(*names, axes[-1] if index else axes)  # a bias has the last axis of its kernel
 
 
 def _get_sizes(config: BertConfig, num_classes: int | None) -> dict[str, int | None]:

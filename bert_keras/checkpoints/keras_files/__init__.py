@@ -1,4 +1,4 @@
-"""Keras's own formats: `.keras` files (`keras_file.py`) and KerasHub preset folders (`keras_hub_preset.py`).
+"""Keras's own formats: KerasHub preset folders (`keras_hub_preset.py`) and `.keras` files (`../loading.py`).
 
-Start with these two. The other modules check the files before Keras builds the models in them.
+Start with `keras_hub_preset.py`; `keras_weights.py` checks the files before Keras builds the models in them.
 """

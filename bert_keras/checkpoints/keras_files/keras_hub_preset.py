@@ -3,10 +3,9 @@
 KerasHub's BERT has a fixed architecture: tanh GELU, epsilon 1e-12, learned positions, embeddings as wide as the encoder
 and a pooler. Other encoders cannot be converted. Its classifier and embedder are converted with their heads. Its
 masked-LM head is not, because it computes something else than ours (erf GELU, epsilon 1e-5). Settings that a preset
-lacks are stored in a file of our own, see `preset_settings.py`, or listed by `convert`.
+lacks are stored in a file of our own, see `PresetSettings`, or listed by `convert`.
 """
 
-import functools
 import logging
 import math
 import os
@@ -20,10 +19,15 @@ import numpy as np
 from bert_keras import modeling
 from bert_keras.checkpoints.building import get_encoder, get_model_name, get_variables, list_model_weights
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
-from bert_keras.checkpoints.huggingface.weight_names import list_weights
-from bert_keras.checkpoints.keras_files.keras_weights import get_first_sentence
-from bert_keras.checkpoints.keras_files.preset_checks import check_preset
-from bert_keras.checkpoints.keras_files.preset_settings import FILE, PresetSettings, read_settings, write_settings
+from bert_keras.checkpoints.huggingface.weight_names import WeightName, list_weights
+from bert_keras.checkpoints.keras_files.keras_weights import (
+    FILE,
+    PresetSettings,
+    check_preset,
+    get_first_sentence,
+    read_settings,
+    write_settings,
+)
 from bert_keras.checkpoints.vocabulary_file import read_preset_settings
 from bert_keras.checks import format_names
 from bert_keras.config import BertConfig
@@ -64,19 +68,15 @@ def read_preset(folder: str | os.PathLike) -> Checkpoint:
         **{"attention_dropout_rate": backbone.dropout, **own.config},
     )
     head = _read_head(preset, folder)
-    _check_labels(own, head, folder)
+    labels, num_classes = own.head.get("labels"), head.get("num_classes")
+    if labels is not None and len(labels) != num_classes:
+        raise InputError(
+            f"{folder / FILE} has {len(labels):,} labels and the preset has {num_classes:,} classes; expected one "
+            "label per class, but the preset was saved again later: correct the labels, or delete the file"
+        )
     names = list_weights(model, config, pooler=own.has_pooler)
     theirs = {variable.path: variable for variable in preset.variables}
-    weights = {
-        name.ours: StoredWeight(
-            name.keras_hub,
-            _flatten_shape(theirs[name.keras_hub].shape, name.ours, config),
-            functools.partial(_flatten, theirs[name.keras_hub], name.ours, config),
-            theirs[name.keras_hub].dtype,
-        )
-        for name in names
-        if name.keras_hub in theirs
-    }
+    weights = {name.ours: _flatten(theirs[name.keras_hub], name, config) for name in names if name.keras_hub in theirs}
     expected_names = {name.ours: name.keras_hub for name in names}
     return Checkpoint(
         str(folder),
@@ -153,12 +153,9 @@ def _list_lost(model: BertModel, tokenizer: BertTokenizer | None, *, has_head: b
         lost.append(f"attention_dropout_rate {encoder.config.attention_dropout_rate}: KerasHub has one dropout rate")
     if has_head and any(getattr(model, "prompts", {}).values()):
         lost.append(f"the prompts {format_names(tuple(model.prompts))}: KerasHub does not prepend prompts")
-    return lost if tokenizer is None else [*lost, *_list_lost_of_tokenizer(tokenizer)]
-
-
-def _list_lost_of_tokenizer(tokenizer: BertTokenizer) -> list[str]:
-    """List settings that KerasHub's tokenizer does not have; our file in the folder stores them."""
-    lost = []
+    if tokenizer is None:
+        return lost
+    # settings that KerasHub's tokenizer does not have; our file in the folder stores them
     if not tokenizer.rules.tokenize_chinese_chars:
         lost.append("tokenize_chinese_chars false: KerasHub's saved tokenizer splits Chinese characters")
     if more := tokenizer.special_tokens[len(SPECIAL_TOKENS) :]:
@@ -204,44 +201,30 @@ def _read_head(preset: keras.Model, folder: pathlib.Path) -> dict:
     return {}
 
 
-def _check_labels(own: PresetSettings, head: dict, folder: pathlib.Path) -> None:
-    """Raise `InputError` if our file has other labels than the preset, which KerasHub may have saved again since."""
-    labels, num_classes = own.head.get("labels"), head.get("num_classes")
-    if labels is not None and len(labels) != num_classes:
-        raise InputError(
-            f"{folder / FILE} has {len(labels):,} labels and the preset has {num_classes:,} classes; expected one "
-            "label per class, but the preset was saved again later: correct the labels, or delete the file"
-        )
-
-
-def _flatten(variable: keras.Variable, name: str, config: BertConfig) -> np.ndarray:
-    """Reshape attention weights from KerasHub's layouts, (D, N, H), (N, H, D) and (N, H), to ours, (D, D) and (D,)."""
-    return np.reshape(np.asarray(variable), _flatten_shape(variable.shape, name, config))
-
-
-def _flatten_shape(shape: tuple[int, ...], name: str, config: BertConfig) -> tuple[int, ...]:
+def _flatten(variable: keras.Variable, name: WeightName, config: BertConfig) -> StoredWeight:
+    """Return a weight; attention has (D, N, H), (N, H, D) and (N, H) in KerasHub, and (D, D) and (D,) here."""
+    shape = tuple(variable.shape)
     if len(shape) == 3:
-        return config.hidden_dim, config.hidden_dim
-    return (math.prod(shape),) if name.endswith(".bias") else tuple(shape)
+        shape = config.hidden_dim, config.hidden_dim
+    elif name.ours.endswith(".bias"):
+        shape = (math.prod(shape),)
+    return StoredWeight(name.keras_hub, shape, lambda: np.reshape(np.asarray(variable), shape), variable.dtype)
 
 
 def _check_architecture(config: BertConfig) -> None:
     """Raise `InputError` if KerasHub's BERT cannot have this config."""
-    for field, fixed in _FIXED.items():
-        if getattr(config, field) != fixed:
-            raise InputError(
-                f"the model's {field} is {getattr(config, field)!r}; expected {fixed!r}, as in KerasHub's BERT, so "
-                "nothing was written: convert it to huggingface instead"
-            )
+    expected = {name: f"{fixed!r}, as in KerasHub's BERT" for name, fixed in _FIXED.items()}
+    wrong = [name for name, fixed in _FIXED.items() if getattr(config, name) != fixed]
     if config.embedding_dim != config.hidden_dim:
-        raise InputError(
-            f"the model's embedding_dim is {config.embedding_dim}; expected its hidden_dim {config.hidden_dim}, as in "
-            "KerasHub's BERT, so nothing was written: convert it to huggingface instead"
-        )
+        expected["embedding_dim"] = f"its hidden_dim {config.hidden_dim}, as in KerasHub's BERT"
+        wrong.append("embedding_dim")
     if any(name.keras_hub is None for name in list_weights("BertEncoder", config, pooler=False)):
+        expected["model_type"] = "an encoder that KerasHub's BERT has"
+        wrong.append("model_type")
+    if wrong:
         raise InputError(
-            f"the model's model_type is {config.model_type!r}; expected an encoder that KerasHub's BERT has, so "
-            "nothing was written: convert it to huggingface instead"
+            f"the model's {wrong[0]} is {getattr(config, wrong[0])!r}; expected {expected[wrong[0]]}, so nothing was "
+            "written: convert it to huggingface instead"
         )
 
 
@@ -282,7 +265,5 @@ def _convert_tokenizer(tokenizer: BertTokenizer) -> Any:
 
     rules = tokenizer.rules
     return keras_hub.models.BertTokenizer(
-        vocabulary=list(tokenizer.vocabulary),
-        lowercase=rules.lowercase,
-        strip_accents=rules.strip_accents,
+        vocabulary=list(tokenizer.vocabulary), lowercase=rules.lowercase, strip_accents=rules.strip_accents
     )

@@ -1,16 +1,19 @@
-"""Compare the size of a model in a Keras config with the size of its weights, before Keras builds the model."""
+"""Check `.keras` files and KerasHub presets before Keras builds models: is the config as large as the weights?"""
 
 import dataclasses
 import os
+import pathlib
 import re
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from bert_keras.architectures.known_architectures import ARCHITECTURES
-from bert_keras.checks import quote, read_field
-from bert_keras.config import BertConfig
+from bert_keras.checks import quote, read_field, resolve_inside
+from bert_keras.config import PROBLEMS, BertConfig
+from bert_keras.embedding_settings import SIMILARITIES
 from bert_keras.errors import InputError
-from bert_keras.heads.known_heads import HEADS
+from bert_keras.files import read_json, to_plain, write_json
+from bert_keras.heads.known_heads import HEADS, get_head
 
 _MAX_PARAMETERS_PER_BYTE = 2  # of int4, Keras's narrowest dtype
 _SEGMENTS = ("type_vocabulary_size", "num_segments")  # ours, KerasHub's
@@ -18,8 +21,6 @@ _SIZES = ("vocabulary_size", "num_layers", "hidden_dim", "intermediate_dim", "ma
 _WIDTHS = ("embedding_dim", *_SEGMENTS)
 _FREE_POSITIONS = 2**24  # numbers of a sinusoidal table, which is computed, not stored: 64 MiB
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(BertConfig)}
-
-
 _KERAS_HUB = ("keras_hub", "keras_nlp")
 _KINDS = "activations|constraints|dtype_policies|initializers|losses|metrics|optimizers|random|regularizers"
 _WITHOUT_WEIGHTS = re.compile(rf"keras(\.src)?\.({_KINDS})(\..*)?")  # modules of Keras
@@ -27,6 +28,146 @@ _METRICS = re.compile(r"keras(\.src)?\.metrics(\..*)?")
 # pairs of arguments whose product is the size of a metric's variables
 _METRIC_SIZES = (("num_thresholds", "num_labels"), ("num_classes", "num_classes"))
 _MAX_METRIC_SIZE = 10**7  # 40 MB per variable; AUC with Keras's 200 thresholds has 200 numbers per label
+# KerasHub builds objects from these
+_CONFIGS = ("config.json", "task.json", "preprocessor.json", "tokenizer.json")
+_INDEX = "model.weights.json"  # lists the files of sharded weights
+
+
+FILE = "bert_keras_settings.json"
+_FORMAT = 1
+_CHOICES = {"problem": PROBLEMS, "similarity": SIMILARITIES}
+_CONFIG = {"attention_dropout_rate": float, "initializer_range": float}
+_TOKENIZER = {
+    "max_sequence_length": int,
+    "tokenize_chinese_chars": bool,
+    "max_input_chars_per_word": int,
+    "text_rules": str,
+    "unicode_version": str,
+    "additional_special_tokens": list[str],
+    "added_tokens": list[str],
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class PresetSettings:
+    """The content of our file in a preset.
+
+    Attributes:
+        model: our class of the stored model; "BertEncoder" if its head was not converted.
+        head: arguments of that class that KerasHub's class lacks.
+        config: fields of `BertConfig` that KerasHub's backbone lacks.
+        has_pooler: whether the encoder has a pooler; KerasHub's always has one.
+        tokenizer: arguments of `BertTokenizer` that KerasHub's tokenizer lacks.
+        task: the settings of the task.
+    """
+
+    model: str
+    head: dict = dataclasses.field(default_factory=dict)
+    config: dict = dataclasses.field(default_factory=dict)
+    has_pooler: bool = True
+    tokenizer: dict = dataclasses.field(default_factory=dict)
+    task: dict | None = None
+
+
+def write_settings(
+    folder: pathlib.Path, model: Any, written: str, tokenizer: Any, task: Mapping[str, object] | None
+) -> None:
+    """Write our file.
+
+    Args:
+        folder: the preset.
+        model: the model.
+        written: the class that the preset stores: that of the model, or "BertEncoder" without its head.
+        tokenizer: its `BertTokenizer`, or None.
+        task: the settings of its task.
+    """
+    encoder = getattr(model, "encoder", model)
+    rules = {} if tokenizer is None else dataclasses.asdict(tokenizer.rules)
+    if tokenizer is not None:
+        more = tokenizer.special_tokens[len(tokenizer.special_ids) :]
+        rules |= {"max_sequence_length": tokenizer.max_sequence_length, "additional_special_tokens": list(more)}
+        rules["added_tokens"] = list(tokenizer.added_tokens)
+    settings = PresetSettings(
+        model=written,
+        head={name: to_plain(getattr(model, name)) for name in get_head(written).keras_hub_lacks},
+        config={name: getattr(encoder.config, name) for name in _CONFIG},
+        has_pooler=encoder.pooler is not None,
+        tokenizer={name: rules[name] for name in _TOKENIZER if name in rules},
+        task=dict(task) if task is not None and written == type(model).__name__ else None,
+    )
+    write_json(folder / FILE, {"format": _FORMAT, **dataclasses.asdict(settings)})
+
+
+def read_settings(folder: pathlib.Path) -> PresetSettings | None:
+    """Read our file; return None if it does not exist.
+
+    Raises:
+        InputError: the file is damaged or has another format.
+    """
+    path = folder / FILE
+    if not path.exists():
+        return None
+    values = read_json(path)
+    if (given := values.get("format")) != _FORMAT:
+        raise InputError(f"{path} has format {quote(given)}; this version supports {_FORMAT}: update bert-keras")
+    model = read_field(values, "model", str, source=path, choices=[head.model_name for head in HEADS])
+    return PresetSettings(
+        model,
+        _read_part(values, "head", get_head(model).keras_hub_lacks, path),
+        _read_part(values, "config", _CONFIG, path),
+        read_field(values, "has_pooler", bool, source=path, default=True),
+        _read_part(values, "tokenizer", _TOKENIZER, path),
+        read_field(values, "task", dict, source=path, default=None),
+    )
+
+
+def _read_part(values: dict, part: str, kinds: dict[str, type], path: pathlib.Path) -> dict:
+    """Return an object of the file after checking the types of its values; null means not set."""
+    given = read_field(values, part, dict, source=path, default={})
+    if unknown := sorted(set(given) - set(kinds)):
+        raise InputError(
+            f"{path} has {quote(unknown[0])} under {part}, which this version does not know: load the folder with the "
+            "version that wrote it"
+        )
+    source = f"{path}, under {part},"
+    return {
+        name: read_field(given, name, kinds[name], source=source, default=None, choices=_CHOICES.get(name))
+        for name in given
+    }
+
+
+def is_preset(folder: pathlib.Path) -> bool:
+    """Whether a folder is a KerasHub preset, according to its config."""
+    if not (folder / "metadata.json").exists() or not (folder / "config.json").exists():
+        return False
+    registered_name = str(read_json(folder / "config.json").get("registered_name"))
+    return registered_name.startswith(("keras_hub>", "keras_nlp>"))
+
+
+def check_preset(folder: pathlib.Path) -> str | None:
+    """Compare the configs of a preset with its weights, and return the class of its task, or None.
+
+    Raises:
+        InputError: the preset is of another model, is damaged, or its config is larger than its weights.
+    """
+    config = read_json(folder / "config.json")
+    if (backbone := config.get("class_name")) != "BertBackbone":
+        raise InputError(f"{folder} is a preset of {quote(backbone)}; expected BertBackbone: load another preset")
+    read_field(config, "config", dict, source=folder / "config.json")
+    configs = {name: read_json(folder / name) for name in _CONFIGS if (folder / name).exists()}
+    weights = sorted(folder.glob("*.h5"))
+    if (index := folder / _INDEX).exists():
+        shards = read_field(read_json(index), "weight_map", dict, source=index)
+        names = [name for part in shards.values() for name in (part if isinstance(part, list) else [part])]
+        weights += [path for name in names if (path := resolve_inside(folder, name, source=index)) not in weights]
+    if not all(path.is_file() for path in weights):
+        raise InputError(f"{folder} lacks files that {_INDEX} lists: copy the whole folder again")
+    num_bytes = sum(path.stat().st_size for path in weights)
+    for name, values in configs.items():
+        check_fits(values, num_bytes, str(folder / name))
+    for path in weights:
+        check_h5(path, str(path))
+    return read_field(configs.get("task.json", {}), "class_name", str, source=folder / "task.json", default=None)
 
 
 def iterate_objects(value: object) -> Iterator[dict]:
@@ -42,25 +183,6 @@ def iterate_objects(value: object) -> Iterator[dict]:
 def is_metric(part: Mapping) -> bool:
     """Whether an object is a Keras metric."""
     return bool(_METRICS.fullmatch(str(part.get("module"))))
-
-
-def check_objects(config: object, source: str) -> None:
-    """Raise `InputError` if a Keras config has a third-party layer or model, or a huge metric.
-
-    Keras builds all objects of a config before it reads the weights, even a dense layer with billions of parameters.
-    For our models and KerasHub's BERT, `keras_weights.check_fits` counts the parameters.
-    """
-    for part in iterate_objects(config):
-        if "class_name" not in part or "config" not in part:
-            continue
-        if not _is_allowed(part):
-            raise InputError(
-                f"{source} holds a {quote(part['class_name'])} of {quote(part.get('module'))}; expected models of "
-                "bert_keras or KerasHub's BERT, and optimizers, losses and metrics of Keras: copy it again from its "
-                "source"
-            )
-        if is_metric(part) and isinstance(part["config"], dict):
-            _check_metric(part, source)
 
 
 def is_plugin(part: Mapping) -> bool:
@@ -84,29 +206,36 @@ def _is_allowed(part: Mapping) -> bool:
     return root == "bert_keras" or "build_config" not in part  # a user's loss or metric has no build_config
 
 
-def _check_metric(part: Mapping, source: str) -> None:
-    """Raise `InputError` if a metric has more than 10 million numbers."""
-    place = f"{source}, in {quote(part['class_name'])},"
-    for names in _METRIC_SIZES:
-        one, other = (read_field(part["config"], name, int, source=place, default=None) or 1 for name in names)
-        if one * other > _MAX_METRIC_SIZE:
-            raise InputError(
-                f"{place} sets {' and '.join(dict.fromkeys(names))} so that the metric has {one * other:,} numbers; "
-                f"expected {_MAX_METRIC_SIZE:,} at most: save the model without this metric"
-            )
-
-
 def check_fits(config: object, num_bytes: int, source: str) -> None:
     """Raise `InputError` if the model in a Keras config needs more bytes than its weights have.
 
-    A config with a layer whose parameters are not counted is also an error, see `check_objects`.
+    A third-party layer or model, whose parameters are not counted, and a huge metric are also errors: Keras builds all
+    objects of a config before it reads the weights, even a dense layer with billions of parameters.
 
     Args:
         config: the content of a `config.json` of Keras, with any number of our models or KerasHub's BERTs.
         num_bytes: size of the weights in bytes.
         source: the path of the config, for the message.
     """
-    check_objects(config, source)
+    for part in iterate_objects(config):
+        if "class_name" not in part or "config" not in part:
+            continue
+        if not _is_allowed(part):
+            raise InputError(
+                f"{source} holds a {quote(part['class_name'])} of {quote(part.get('module'))}; expected models of "
+                "bert_keras or KerasHub's BERT, and optimizers, losses and metrics of Keras: copy it again from its "
+                "source"
+            )
+        if not is_metric(part) or not isinstance(part["config"], dict):
+            continue
+        place = f"{source}, in {quote(part['class_name'])},"
+        for names in _METRIC_SIZES:
+            one, other = (read_field(part["config"], name, int, source=place, default=None) or 1 for name in names)
+            if one * other > _MAX_METRIC_SIZE:
+                raise InputError(
+                    f"{place} sets {' and '.join(dict.fromkeys(names))} so that the metric has {one * other:,} "
+                    f"numbers; expected {_MAX_METRIC_SIZE:,} at most: save the model without this metric"
+                )
     metric_configs = {id(part.get("config")) for part in iterate_objects(config) if is_metric(part)}
     hidden_dim, num_classes, num_parameters = 0, 0, 0
     for part in iterate_objects(config):
@@ -133,8 +262,9 @@ def check_h5(file: str | os.PathLike | IO[bytes], source: str) -> None:
     import h5py
 
     def check(name: str, item: object) -> None:
-        if isinstance(item, h5py.Dataset):
-            is_valid = _is_stored(item)
+        if isinstance(item, h5py.Dataset):  # stored in its file, completely, uncompressed
+            is_valid = not item.is_virtual and item.external is None and item.chunks is None
+            is_valid = is_valid and item.id.get_storage_size() >= item.nbytes
         else:
             is_valid = all(isinstance(item.get(key, getlink=True), h5py.HardLink) for key in item)
         if not is_valid:
@@ -163,12 +293,6 @@ def get_first_sentence(error: Exception) -> str:
     """Return the first sentence of another library's error message, which can quote a whole file after it."""
     text = str(error).strip() or type(error).__name__
     return re.split(r"(?<=\.)\s|\n", text)[0][:200].rstrip(".")
-
-
-def _is_stored(dataset: Any) -> bool:
-    """Whether an HDF5 dataset is stored in its file, completely, uncompressed."""
-    is_inside = not dataset.is_virtual and dataset.external is None
-    return is_inside and dataset.chunks is None and dataset.id.get_storage_size() >= dataset.nbytes
 
 
 def _read_size(values: dict, name: str, source: str) -> int:

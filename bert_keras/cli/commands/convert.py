@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    from bert_keras.checkpoints.adapters.adapter_folder import read_adapter_folder
+    from bert_keras.checkpoints.adapters.merged_checkpoint import read_adapter_folder
 
     adapter = {} if arguments.adapter is None else {"adapter": arguments.adapter}
     inputs = [arguments.source, *adapter.values()]

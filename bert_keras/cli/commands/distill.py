@@ -122,8 +122,7 @@ def run(arguments: argparse.Namespace) -> None:
         return
     load_tensorflow()
     strategy = training_options.prepare_devices(arguments)
-    from bert_keras.training.distilling.distilling_to_folder import distill
-    from bert_keras.training.distilling.teacher_training import score_teacher
+    from bert_keras.training.distilling.distilling_to_folder import distill, score_teacher
     from bert_keras.training.strategies import is_chief
     from bert_keras.training.tracking.tracked_training import FitProgress
 
@@ -149,9 +148,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _print_result(arguments: argparse.Namespace, distilled: Distilled) -> None:
-    from bert_keras.training.distilling.distilling_to_folder import collect_distillation_metrics
-    from bert_keras.training.finetuned_folder import describe_epoch
-
     data, name = distilled.data, distilled.task.main_score
     print_table(
         ["epoch", *distilled.epochs[0]], [[place, *epoch.values()] for place, epoch in enumerate(distilled.epochs, 1)]
@@ -161,9 +157,9 @@ def _print_result(arguments: argparse.Namespace, distilled: Distilled) -> None:
     skipped = f"; {format_count(data.bad.num_bad, 'bad example')} skipped" if data.bad.num_bad else ""
     sentence = (
         f"wrote {arguments.out}: {name} {distilled.scores[name]:.4g}{ratio}, on {len(data.dev):,} held-out examples "
-        f"({describe_epoch(distilled)}){skipped}"
+        f"({distilled.describe_epoch()}){skipped}"
     )
-    result = {"out": str(arguments.out), **collect_distillation_metrics(distilled), "warnings": list(data.warnings)}
+    result = {"out": str(arguments.out), **distilled.collect_metrics(), "warnings": list(data.warnings)}
     print_result(sentence, result, as_json=arguments.json)
 
 

@@ -119,7 +119,7 @@ def _evaluate_masked_lm(arguments: argparse.Namespace, checkpoint: Checkpoint) -
 
 def _score_records(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dict[str, float]:
     from bert_keras.checkpoints.reading import read_tokenizer_settings
-    from bert_keras.checkpoints.tokenizer_match import check_same_tokenizer
+    from bert_keras.checkpoints.vocabulary_file import check_same_tokenizer
     from bert_keras.tasks.mask_checks import check_records
 
     folder, split = arguments.file, arguments.split or "held_out"

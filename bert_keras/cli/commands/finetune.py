@@ -35,7 +35,7 @@ from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.figures import check_matplotlib
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
 from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.search.trials import format_trials
+from bert_keras.training.search.searched_finetuning import format_trials
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.tasks.base import Task
     from bert_keras.tasks.examples.training_data import TrainingData
-    from bert_keras.training.finetuning import FineTuned
+    from bert_keras.training.finetuned_folder import FineTuned
 
 add_arguments = finetuning_options.add_arguments
 
@@ -90,8 +90,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _print_result(arguments: argparse.Namespace, tuned: FineTuned) -> None:
-    from bert_keras.training.finetuned_folder import collect_metrics, describe_epoch
-
     data = tuned.data
     if tuned.trials:
         print_table(*format_trials(tuned.trials, data.task.main_score))
@@ -99,9 +97,9 @@ def _print_result(arguments: argparse.Namespace, tuned: FineTuned) -> None:
     skipped = f"; {format_count(data.bad.num_bad, 'bad example')} skipped" if data.bad.num_bad else ""
     scores = task_options.format_scores(tuned.scores, tuned.task.main_score)
     sentence = (
-        f"wrote {arguments.out}: {scores} on {len(data.dev):,} held-out examples ({describe_epoch(tuned)}){skipped}"
+        f"wrote {arguments.out}: {scores} on {len(data.dev):,} held-out examples ({tuned.describe_epoch()}){skipped}"
     )
-    result = {"out": str(arguments.out), **collect_metrics(tuned), "warnings": list(data.warnings)}
+    result = {"out": str(arguments.out), **tuned.collect_metrics(), "warnings": list(data.warnings)}
     if tuned.trials:
         result["trials"] = [dataclasses.asdict(trial) for trial in tuned.trials]
     print_result(sentence, result, as_json=arguments.json)
@@ -123,7 +121,7 @@ def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, FineTuning]:
         lambda: finetuning_options.make_settings(arguments),
     )
     if settings.lora_rank is not None:
-        from bert_keras.checkpoints.adapters.adapted_layers import check_rank
+        from bert_keras.checkpoints.adapters.adapter_files import check_rank
 
         check_rank(settings.lora_rank, checkpoint)
     return checkpoint, settings
@@ -215,7 +213,7 @@ def _describe_adapters(settings: FineTuning, task: Task, checkpoint: Checkpoint)
     """Return the LoRA adapters and how many parameters they train, to print; nothing without `--lora-rank`."""
     if settings.lora_rank is None:
         return {}
-    from bert_keras.checkpoints.adapters.adapted_layers import count_trained_parameters
+    from bert_keras.checkpoints.adapters.adapter_files import count_trained_parameters
 
     num_trained, num_parameters = count_trained_parameters(
         task.head.model_name,

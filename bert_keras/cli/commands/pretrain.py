@@ -120,7 +120,7 @@ def run(arguments: argparse.Namespace) -> None:
     plans = settings.plan([manifest["splits"]["train"]["num_records"] for manifest in manifests])
     load_tensorflow()
     strategy = prepare_devices(arguments)
-    from bert_keras.training.pretraining_to_folder import describe_metrics, pretrain
+    from bert_keras.training.pretraining import describe_metrics, pretrain
     from bert_keras.training.strategies import is_chief
     from bert_keras.training.tracking.tracked_training import FitProgress
 

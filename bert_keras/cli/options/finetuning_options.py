@@ -36,14 +36,13 @@ from bert_keras.training.config.finetuning_settings import (
 )
 from bert_keras.training.config.settings_files import FINETUNING_KEYS, read_finetuning_file
 from bert_keras.training.config.tables import DTYPE_POLICIES
-from bert_keras.training.search.trials import check_search_installed
+from bert_keras.training.search.searched_finetuning import check_search_installed
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.tasks.examples.training_data import TrainingData
     from bert_keras.training.config.finetuning_settings import FineTuning
-    from bert_keras.training.search.searched_finetuning import Search, SearchSpace
-    from bert_keras.training.search.trials import TrialResult
+    from bert_keras.training.search.searched_finetuning import Search, SearchSpace, TrialResult
     from bert_keras.training.tracking.tracked_training import FitProgress
 
 

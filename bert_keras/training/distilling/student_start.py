@@ -5,7 +5,7 @@ import dataclasses
 from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
 from bert_keras.checkpoints.reading import exists, read_checkpoint
 from bert_keras.checkpoints.students import choose_layers, cut_layers, resize
-from bert_keras.config import PRESETS, BertConfig
+from bert_keras.config import PRESETS
 from bert_keras.errors import InputError
 from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.training.config.finetuning_settings import SIZES, Distillation
@@ -27,11 +27,16 @@ def start_student(teacher: Checkpoint, settings: Distillation) -> tuple[Checkpoi
         student = cut_layers(teacher, layers)
         description = f"layers {names} of the teacher's {teacher.config.num_layers}"
     elif settings.student in PRESETS:
-        config = _resize_config(teacher.config, settings)
+        sizes = dict(PRESETS[settings.student])
+        given = {name: value for name in (*SIZES, "num_layers") if (value := getattr(settings, name)) is not None}
+        if "hidden_dim" in given:  # the same proportions as those of the preset, unless they are given
+            sizes["intermediate_dim"] = sizes["intermediate_dim"] // sizes["hidden_dim"] * given["hidden_dim"]
+        sizes |= given
+        config = dataclasses.replace(teacher.config, embedding_dim=sizes["hidden_dim"], **sizes)
         student = resize(teacher, config, seed=settings.seed)
         copied = "copied from" if config.embedding_dim == teacher.config.embedding_dim else "projected from"
-        sizes = f"{config.num_layers} new layers of width {config.hidden_dim}"
-        description = f"{sizes}; embeddings {copied} the teacher's"
+        new = f"{config.num_layers} new layers of width {config.hidden_dim}"
+        description = f"{new}; embeddings {copied} the teacher's"
     else:
         if not exists(settings.student):
             raise InputError(
@@ -39,7 +44,17 @@ def start_student(teacher: Checkpoint, settings: Distillation) -> tuple[Checkpoi
                 "checkpoint folder: correct the name"
             )
         student = read_checkpoint(settings.student)
-        _check_same_vocabulary(student, teacher)
+        check_has_vocabulary(student)
+        ours, theirs = student.tokenizer_settings, teacher.tokenizer_settings
+        has_same_tokens = tuple(ours["vocabulary"]) == tuple(theirs["vocabulary"])
+        names = list_fields(TextRules)
+        rules = [TextRules(**{name: one[name] for name in names if name in one}) for one in (ours, theirs)]
+        if not has_same_tokens or rules[0] != rules[1]:
+            what = "rules for texts" if has_same_tokens else "vocabulary"
+            raise InputError(
+                f"{student} has another {what} than the teacher {teacher}; expected the same tokens, since both models "
+                "read the same ids: choose a preset, or num_layers"
+            )
         description = str(student)
     heads = student.config.num_heads, teacher.config.num_heads
     if settings.attention_weight > 0 and heads[0] != heads[1]:
@@ -48,28 +63,3 @@ def start_student(teacher: Checkpoint, settings: Distillation) -> tuple[Checkpoi
             f"teacher {heads[1]}; expected the same number: set attention_weight to 0, or num_heads to {heads[1]}"
         )
     return student, description
-
-
-def _resize_config(config: BertConfig, settings: Distillation) -> BertConfig:
-    sizes = dict(PRESETS[settings.student])
-    given = {name: value for name in (*SIZES, "num_layers") if (value := getattr(settings, name)) is not None}
-    if "hidden_dim" in given:  # the same proportions as those of the preset, unless they are given
-        sizes["intermediate_dim"] = sizes["intermediate_dim"] // sizes["hidden_dim"] * given["hidden_dim"]
-    sizes |= given
-    return dataclasses.replace(config, embedding_dim=sizes["hidden_dim"], **sizes)
-
-
-def _check_same_vocabulary(student: Checkpoint, teacher: Checkpoint) -> None:
-    check_has_vocabulary(student)
-    ours, theirs = student.tokenizer_settings, teacher.tokenizer_settings
-    has_same_tokens = tuple(ours["vocabulary"]) == tuple(theirs["vocabulary"])
-    if not has_same_tokens or _get_rules(ours) != _get_rules(theirs):
-        what = "rules for texts" if has_same_tokens else "vocabulary"
-        raise InputError(
-            f"{student} has another {what} than the teacher {teacher}; expected the same tokens, since both models "
-            "read the same ids: choose a preset, or num_layers"
-        )
-
-
-def _get_rules(tokenizer_settings: dict) -> TextRules:
-    return TextRules(**{name: value for name, value in tokenizer_settings.items() if name in list_fields(TextRules)})

@@ -1,4 +1,4 @@
 """AdamW, LAMB and Muon as BERT uses them, learning-rate schedules, and layer-wise learning-rate decay.
 
-Start with `named_optimizers.py`.
+Start with `schedules.py`.
 """

@@ -1,4 +1,4 @@
-"""Learning-rate schedules as a function of a training's progress, which is measured in steps or in time.
+"""Learning-rate schedules as a function of a training's progress in steps or in time, and optimizers that have one.
 
 A schedule is a fraction of the peak learning rate. It rises during the warm-up, then falls in one of six ways. `rise`
 is the progress of the warm-up (0 at its start, 1 at its end, above 1 afterwards); `left` is the rest of the training (1
@@ -23,7 +23,8 @@ import numpy as np
 from keras import ops
 
 from bert_keras.errors import InputError
-from bert_keras.training.config.tables import SCHEDULES
+from bert_keras.training.config.tables import SCHEDULES, OptimizerSettings
+from bert_keras.training.optimizers.update_rules import BertAdamW, BertMuon, BertOptimizer, Lamb
 
 _ONE_CYCLE_START = 0.25  # base_percentage of budget-triangle2 in cramming's schedulers.py
 
@@ -69,13 +70,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(
-        self,
-        kind: str,
-        peak_learning_rate: float,
-        num_steps: int,
-        num_warmup_steps: int,
-        *,
-        power: float = 1.0,
+        self, kind: str, peak_learning_rate: float, num_steps: int, num_warmup_steps: int, *, power: float = 1.0
     ):
         if not 0 <= num_warmup_steps < num_steps:
             raise InputError(
@@ -97,13 +92,8 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self) -> dict:
         """Return the arguments of the constructor."""
-        return {
-            "kind": self.kind,
-            "peak_learning_rate": self.peak_learning_rate,
-            "num_steps": self.num_steps,
-            "num_warmup_steps": self.num_warmup_steps,
-            "power": self.power,
-        }
+        names = ("kind", "peak_learning_rate", "num_steps", "num_warmup_steps", "power")
+        return {name: getattr(self, name) for name in names}
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -221,6 +211,60 @@ class TimedLearningRate(keras.callbacks.Callback):
         """Stop the training when the time is up."""
         if self.elapsed_seconds >= self.stop_seconds:
             self.model.stop_training = True
+
+
+def adamw(learning_rate: float, num_steps: int | None, **settings: float | str) -> BertAdamW:
+    """Create AdamW with the settings that BERT was trained with, as defaults.
+
+    Args:
+        learning_rate: the peak.
+        num_steps: optimizer steps of the whole training; None = a constant rate, for `TimedLearningRate` to set.
+        **settings: other fields of `tables.OptimizerSettings`: `schedule`, `warmup_ratio`, `weight_decay`, `beta_1`,
+            `beta_2`, `epsilon`, `clip_norm`.
+
+    Raises:
+        InputError: settings are invalid; the message lists all of them.
+
+    Example:
+        >>> adamw(1e-4, num_steps=1000, warmup_ratio=0.1).weight_decay
+        0.01
+    """
+    return make_optimizer(OptimizerSettings(name="adamw", learning_rate=learning_rate, **settings), num_steps)
+
+
+def lamb(learning_rate: float, num_steps: int | None, **settings: float | str) -> Lamb:
+    """Create LAMB; the arguments are those of `adamw`."""
+    return make_optimizer(OptimizerSettings(name="lamb", learning_rate=learning_rate, **settings), num_steps)
+
+
+def muon(learning_rate: float, num_steps: int | None, **settings: float | str) -> BertMuon:
+    """Create Muon; the arguments are those of `adamw`, and `beta_1`, `beta_2` and `epsilon` those of its AdamW part."""
+    return make_optimizer(OptimizerSettings(name="muon", learning_rate=learning_rate, **settings), num_steps)
+
+
+def make_optimizer(settings: OptimizerSettings, schedules: Sequence[tuple[float, int]] | int | None) -> BertOptimizer:
+    """Create the optimizer of a run's `[optimizer]` table.
+
+    For a model with the policy "mixed_float16", Keras itself wraps the optimizer in a `LossScaleOptimizer` in `compile`
+    (`auto_scale_loss`).
+
+    Args:
+        settings: `Pretraining.optimizer`.
+        schedules: optimizer steps of the whole training; or (peak learning rate, steps) of each schedule, see
+            `Pretraining.schedules`; None = a constant rate, for `TimedLearningRate` to set.
+    """
+    if isinstance(schedules, int):
+        schedules = [(settings.learning_rate, schedules)]
+    learning_rate = settings.learning_rate
+    if schedules is not None:
+        parts = [
+            WarmupDecay(settings.schedule, peak, steps, int(steps * settings.warmup_ratio), power=settings.power)
+            for peak, steps in schedules
+        ]
+        learning_rate = parts[0] if len(parts) == 1 else RateSequence(parts)
+    numbers = {name: getattr(settings, name) for name in ("weight_decay", "beta_1", "beta_2", "epsilon")}
+    kind = {"adamw": BertAdamW, "lamb": Lamb, "muon": BertMuon}[settings.name]
+    return kind(learning_rate, **numbers, global_clipnorm=settings.clip_norm or None)
 
 
 def _compute_fraction(kind: str, rise: object, left: object, power: float, numpy_like: types.ModuleType) -> object:

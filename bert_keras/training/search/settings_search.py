@@ -17,11 +17,20 @@ from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.errors import DivergedTrainingError, InputError, InterruptedTrainingError
 from bert_keras.tasks.examples.training_data import TrainingData
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
-from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.finetuning import FineTuned, identify_data
-from bert_keras.training.resuming import digest_text
-from bert_keras.training.search.searched_finetuning import Search, SearchSpace
-from bert_keras.training.search.trials import COMPLETE, DIVERGED, RANGES, STOPPED, TrialLog, TrialResult, find_best
+from bert_keras.training.finetuned_folder import FineTuned
+from bert_keras.training.finetuning import identify_data
+from bert_keras.training.fitting import digest_text
+from bert_keras.training.search.searched_finetuning import (
+    COMPLETE,
+    DIVERGED,
+    RANGES,
+    STOPPED,
+    Search,
+    SearchSpace,
+    TrialLog,
+    TrialResult,
+    find_best,
+)
 
 TrainTrial = Callable[..., FineTuned]  # called with the settings, the number of the trial, and a callback
 
@@ -70,11 +79,19 @@ def search_settings(
         trial = log.ask()
         settings = space.suggest(trial)
         report = _Report(trial, main_score, settings.num_epochs)
+        start, tuned, score = time.monotonic(), None, None
         try:
-            result, tuned = _run_trial(train, number, settings, report)
+            tuned = train(settings, number, report)
+            score = tuned.scores[main_score]
+        except DivergedTrainingError:
+            pass
         except InterruptedTrainingError as error:
             raise InterruptedTrainingError(error.step, folder, backup.spell("resume", True)) from None
-        result = dataclasses.replace(result, settings=dict(sorted(trial.params.items())))
+        outcome = STOPPED if report.was_stopped else COMPLETE
+        if score is None or not math.isfinite(score):
+            outcome, score, tuned = DIVERGED, None, None
+        varied = dict(sorted(trial.params.items()))
+        result = TrialResult(number, outcome, score, report.num_epochs, time.monotonic() - start, varied)
         log.tell(trial, result)
         search.on_trial(result)
         if (leader := find_best(log.results())) is not None and leader.number == number:
@@ -94,23 +111,6 @@ def search_settings(
         settings = dataclasses.replace(space.base, **winner.settings)
         tuned = train(settings, winner.number, _StopAfterEpochs(winner.num_epochs))
     return dataclasses.replace(tuned, trials=tuple(results))
-
-
-def _run_trial(
-    train: TrainTrial, number: int, settings: FineTuning, report: "_Report"
-) -> tuple[TrialResult, FineTuned | None]:
-    """Train one trial; its result has no settings yet."""
-    start = time.monotonic()
-    try:
-        tuned = train(settings, number, report)
-    except DivergedTrainingError:
-        tuned = None
-    score = None if tuned is None else tuned.scores[report.main_score]
-    if score is None or not math.isfinite(score):
-        outcome, score, tuned = DIVERGED, None, None
-    else:
-        outcome = STOPPED if report.was_stopped else COMPLETE
-    return TrialResult(number, outcome, score, report.num_epochs, time.monotonic() - start, {}), tuned
 
 
 def identify_search(space: SearchSpace, checkpoint: Checkpoint, data: TrainingData) -> dict[str, str]:

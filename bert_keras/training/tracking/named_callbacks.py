@@ -133,14 +133,12 @@ def _parse_arguments(text: str) -> dict[str, object]:
         pairs = [part.partition("=") for part in text.split(",")]
         if not all(equals for _, equals, _ in pairs):
             raise
-        arguments = {key.strip(): _parse_value(value.strip()) for key, _, value in pairs}
+        arguments = {}
+        for key, _, value in pairs:
+            try:
+                arguments[key.strip()] = parse_toml(f"value = {value}")["value"]
+            except ValueError:
+                arguments[key.strip()] = value.strip()
     if not all(key.isidentifier() for key in arguments):
         raise ValueError(text)
     return arguments
-
-
-def _parse_value(text: str) -> object:
-    try:
-        return parse_toml(f"value = {text}")["value"]
-    except ValueError:
-        return text

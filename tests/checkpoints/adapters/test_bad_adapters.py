@@ -8,8 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import bert_keras as bk
-from bert_keras.checkpoints.adapters.adapter_folder import read_adapter_folder
-from bert_keras.checkpoints.adapters.merged_checkpoint import merge_adapter
+from bert_keras.checkpoints.adapters.merged_checkpoint import merge_adapter, read_adapter_folder
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.cli.main import main
 from bert_keras.errors import InputError

@@ -10,8 +10,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import bert_keras as bk
-from bert_keras.checkpoints.adapters.adapted_layers import count_trained_parameters, select_layers
-from bert_keras.checkpoints.adapters.adapter_files import build_adapter_files
+from bert_keras.checkpoints.adapters.adapter_files import build_adapter_files, count_trained_parameters, select_layers
 from bert_keras.checkpoints.adapters.lora_layers import LoraModel
 from bert_keras.checkpoints.reading import read_checkpoint
 from tests.marks import slow_except

@@ -313,7 +313,7 @@ def test_missing_dropout_and_the_output_bias_are_shown(records, tmp_path, monkey
     def stop(*_, **__):
         raise ChecksPassedError
 
-    monkeypatch.setattr("bert_keras.training.pretraining_to_folder.run_pretraining", stop)
+    monkeypatch.setattr("bert_keras.training.pretraining.run_pretraining", stop)
     as_the_records_are = ["--set", "records.sentence_objective=nsp", "--set", "records.max_sequence_lengths=[16]"]
     with pytest.raises(ChecksPassedError):
         main(["pretrain", str(records), str(tmp_path / "out"), "--recipe", "fast", *as_the_records_are])
@@ -339,7 +339,7 @@ def test_start_checkpoint_is_described_in_the_settings(continue_training, starts
     def stop(*_, **__):
         raise ChecksPassedError
 
-    monkeypatch.setattr("bert_keras.training.pretraining_to_folder.run_pretraining", stop)
+    monkeypatch.setattr("bert_keras.training.pretraining.run_pretraining", stop)
     with pytest.raises(ChecksPassedError):
         continue_training()
     printed = capfd.readouterr().err

@@ -13,8 +13,7 @@ from bert_keras.cli.options.finetuning_options import leave_out_searched
 from bert_keras.errors import InputError
 from bert_keras.files import read_json
 from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.search.searched_finetuning import SearchSpace
-from bert_keras.training.search.trials import has_trials
+from bert_keras.training.search.searched_finetuning import SearchSpace, has_trials
 
 SEARCHED = ["batch_size", "layer_decay", "learning_rate", "warmup_ratio", "weight_decay"]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from bert_keras.modeling.distillation.distiller import (
+from bert_keras.modeling.distillation import (
     AttentionDivergence,
     BernoulliDivergence,
     SoftmaxDivergence,

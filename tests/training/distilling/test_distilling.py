@@ -17,7 +17,7 @@ from bert_keras.tasks.examples.distillation_data import DistillationData, read_d
 from bert_keras.tasks.examples.file_options import FileOptions
 from bert_keras.tasks.token_classification import TokenClassification
 from bert_keras.training.config.finetuning_settings import Distillation
-from bert_keras.training.distilling.teacher_training import (
+from bert_keras.training.distilling.distilling_to_folder import (
     TeacherTraining,
     add_known_labels,
     fit_width,
@@ -169,9 +169,7 @@ def test_a_student_with_fewer_tokens_gets_what_its_teacher_computes_for_the_same
     student, description = make_student_checkpoint(teacher, data.task, settings, kept)
     assert description == "layers 1 of the teacher's 3; 19 of 20 tokens"
     tokenizer = load_tokenizer(student)
-    method = TeacherTraining(
-        teacher, tokenizer, dataclasses.replace(data, train=kept, num_labelled=len(kept)), settings
-    )
+    method = TeacherTraining(teacher, tokenizer, dataclasses.replace(data, train=kept, num_labelled=len(kept)))
     method.build_model(data.task, student, settings)
     labelled = method.add_labels(data.task, data.task.encode(tokenizer, kept), kept)
     answers = bk.Predictor.from_checkpoint(teachers("classify")).answer(kept)
@@ -317,7 +315,7 @@ def test_cosines_of_the_teacher_do_not_identify_the_data(teachers):
     student, _ = make_student_checkpoint(teacher, data.task, settings, data.train)
     identities = []
     for one in (data, scored):
-        method = TeacherTraining(teacher, load_tokenizer(student), one, settings)
+        method = TeacherTraining(teacher, load_tokenizer(student), one)
         method.build_model(data.task, student, settings)
         identities.append(method.identify())
     assert identities[0] == identities[1]

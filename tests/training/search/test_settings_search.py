@@ -10,10 +10,15 @@ import pytest
 from bert_keras.errors import DivergedTrainingError, InputError
 from bert_keras.training.backups import BackupOptions
 from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.finetuning import FineTuned
-from bert_keras.training.search.searched_finetuning import Search, make_search_space
+from bert_keras.training.finetuned_folder import FineTuned
+from bert_keras.training.search.searched_finetuning import (
+    Search,
+    format_trials,
+    has_trials,
+    make_search_space,
+    write_csv,
+)
 from bert_keras.training.search.settings_search import search_settings
-from bert_keras.training.search.trials import format_trials, has_trials, write_csv
 
 NUM_EPOCHS = 4
 SPACE = make_search_space(FineTuning(num_epochs=NUM_EPOCHS, seed=3), hidden_dim=128, num_sequences=900, fixed=[])

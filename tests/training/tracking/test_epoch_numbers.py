@@ -9,7 +9,7 @@ import tensorflow as tf
 from bert_keras.training.backups import NO_BACKUP, BackupFolder, BackupOptions
 from bert_keras.training.fitting import Phase, fit_phases
 from bert_keras.training.pretraining import run_pretraining
-from bert_keras.training.tracking.tensorboard_log import TensorBoardLog
+from bert_keras.training.tracking.tracked_training import TensorBoardLog
 
 
 class CrashError(Exception):

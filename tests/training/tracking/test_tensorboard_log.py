@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from bert_keras.training.tracking import tensorboard_log
-from bert_keras.training.tracking.tensorboard_log import TensorBoardLog, list_hparams
+from bert_keras.training.tracking import tracked_training
+from bert_keras.training.tracking.tracked_training import TensorBoardLog, list_hparams
 
 
 def read_scalars(folder, tag):
@@ -48,7 +48,7 @@ def test_a_training_that_starts_again_replaces_all_steps(tmp_path):
 @pytest.mark.parametrize("number", [9, 99])
 def test_the_tenth_file_of_a_process_comes_after_the_ninth(number, tmp_path, monkeypatch):
     """TensorBoard sorts files of the same second by the rest of their names."""
-    monkeypatch.setattr(tensorboard_log, "_COUNTER", itertools.count(number - 2))
+    monkeypatch.setattr(tracked_training, "_COUNTER", itertools.count(number - 2))
     for value in (0.5, 0.25, 0.125):
         write_losses(tmp_path, [20], value)
     assert read_scalars(tmp_path / "train", "loss") == [(20, 0.125)]
@@ -115,7 +115,7 @@ def test_nested_settings_become_values_of_the_hparams_tab():
 
 
 def test_without_tensorboard_curves_are_written_and_the_missing_package_is_reported(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(tensorboard_log, "is_installed", lambda package: False)
+    monkeypatch.setattr(tracked_training, "is_installed", lambda package: False)
     log = TensorBoardLog(tmp_path)
     log.write_settings({"seed": 3})
     log({"step": 10, "loss": 0.5})

@@ -6,7 +6,7 @@ from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.tasks.token_classification import TokenClassification
-from bert_keras.training.tracking.text_examples import format_answers
+from bert_keras.training.tracking.tracked_training import format_answers
 
 
 def read_rows(table: str) -> list[list[str]]:

@@ -1,6 +1,8 @@
 """`Distiller`: train a student on the outputs, the hidden states and the attention of a frozen teacher."""
 
 import math
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -10,34 +12,32 @@ from keras import ops
 from bert_keras.errors import InputError
 from bert_keras.features import Features, Tensor
 from bert_keras.modeling.base import INPUT_SHAPES
-from bert_keras.modeling.distillation.distiller_labels import (
-    TEACHER,
-    check_outputs_given,
-    fill_unknown,
-    flatten_like,
-    make_token_weights,
-    map_labels,
-    mark_known,
-    select_sample_weight,
-    split_labels,
-)
-from bert_keras.modeling.heads import HeadModel
+from bert_keras.modeling.heads import HeadModel, make_example_weights
 from bert_keras.modeling.layers import make_dense
 from bert_keras.modeling.losses import GlobalBatchMean
 
+# an integer label that is unknown, so that the example counts for the teacher's losses only; for floats it is NaN
+NO_LABEL = -1
+_TEACHER = "teacher_"  # prefix of the teacher's outputs
+_LABELS = "labels"
 _SOFT = "soft_"  # prefix of losses on the teacher's outputs
 _SMALLEST = 1e-30  # above the smallest float32, so that the logarithm of an attention probability is finite
 
 
-class SoftmaxDivergence(keras.losses.Loss):
+class _Divergence(keras.losses.Loss):
+    """Base of losses on what a teacher computes, without a reduction, with the names that Keras would give them."""
+
+    def __init__(self, temperature: float = 1.0):
+        name = re.sub("(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
+        super().__init__(name=name, reduction="none")
+        self.temperature = temperature
+
+
+class SoftmaxDivergence(_Divergence):
     """Kullback-Leibler divergence of the softmax of logits `(..., C)`, times the squared temperature.
 
     Hinton et al. 2015, 2: dividing the logits by T divides the gradients by about T squared.
     """
-
-    def __init__(self, temperature: float, name: str = "softmax_divergence", reduction: str = "none", **kwargs):
-        super().__init__(name=name, reduction=reduction, **kwargs)
-        self.temperature = temperature
 
     def call(self, y_true: Tensor, y_pred: Tensor):
         """Compute the loss over the last axis."""
@@ -49,9 +49,6 @@ class SoftmaxDivergence(keras.losses.Loss):
 class BernoulliDivergence(SoftmaxDivergence):
     """Kullback-Leibler divergence of the sigmoid of each logit `(..., C)`, averaged, times the squared temperature."""
 
-    def __init__(self, temperature: float, name: str = "bernoulli_divergence", reduction: str = "none", **kwargs):
-        super().__init__(temperature, name=name, reduction=reduction, **kwargs)
-
     def call(self, y_true: Tensor, y_pred: Tensor):
         """Compute the loss over the last axis."""
         teacher, student = y_true / self.temperature, y_pred / self.temperature
@@ -60,25 +57,19 @@ class BernoulliDivergence(SoftmaxDivergence):
         return ops.mean(yes + no, axis=-1) * self.temperature**2
 
 
-class SquaredDistance(keras.losses.Loss):
+class SquaredDistance(_Divergence):
     """Squared distance of vectors `(..., D)`; of unit vectors it is twice 1 minus the cosine."""
-
-    def __init__(self, name: str = "squared_distance", reduction: str = "none", **kwargs):
-        super().__init__(name=name, reduction=reduction, **kwargs)
 
     def call(self, y_true: Tensor, y_pred: Tensor):
         """Compute the loss over the last axis."""
         return ops.sum(ops.square(y_true - y_pred), axis=-1)
 
 
-class AttentionDivergence(keras.losses.Loss):
+class AttentionDivergence(_Divergence):
     """Kullback-Leibler divergence of attention probabilities `(B, N, S, S)` (Wang et al. 2020, 3.1).
 
     Returns the mean over the heads for each query, `(B, S)`. Jiao et al. (2020) compare the scores before the softmax.
     """
-
-    def __init__(self, name: str = "attention_divergence", reduction: str = "none", **kwargs):
-        super().__init__(name=name, reduction=reduction, **kwargs)
 
     def call(self, y_true: Tensor, y_pred: Tensor):
         """Compute the loss of each query."""
@@ -86,24 +77,8 @@ class AttentionDivergence(keras.losses.Loss):
         return ops.mean(ops.sum(y_true * logarithms, axis=-1), axis=1)
 
 
-def check_settings(temperature: float, label_weight: float, hidden_weight: float, attention_weight: float) -> None:
-    """Raise `InputError` if a setting of a `Distiller` is out of range."""
-    if not (math.isfinite(temperature) and temperature > 0):
-        raise InputError(f"temperature is {temperature}; expected a number above 0, such as 2: change it")
-    if not 0 <= label_weight <= 1:
-        raise InputError(f"label_weight is {label_weight}; expected a number from 0 to 1: change it")
-    for name, weight in {"hidden_weight": hidden_weight, "attention_weight": attention_weight}.items():
-        if not (math.isfinite(weight) and weight >= 0):
-            raise InputError(f"{name} is {weight}; expected a number from 0 on: change it")
-
-
-def check_pair(
-    student: HeadModel,
-    teacher: HeadModel | None,
-    hidden_weight: float,
-    attention_weight: float,
-    *,
-    has_ids: bool,
+def _check_pair(
+    student: HeadModel, teacher: HeadModel | None, hidden_weight: float, attention_weight: float, *, has_ids: bool
 ) -> None:
     """Raise `InputError` unless a student can learn from a teacher, or from its outputs if `teacher` is None."""
     if teacher is None:
@@ -199,8 +174,14 @@ class Distiller(HeadModel):
         teacher_ids: np.ndarray | None = None,
         **kwargs,
     ):
-        check_settings(temperature, label_weight, hidden_weight, attention_weight)
-        check_pair(student, teacher, hidden_weight, attention_weight, has_ids=teacher_ids is not None)
+        if not (math.isfinite(temperature) and temperature > 0):
+            raise InputError(f"temperature is {temperature}; expected a number above 0, such as 2: change it")
+        if not 0 <= label_weight <= 1:
+            raise InputError(f"label_weight is {label_weight}; expected a number from 0 to 1: change it")
+        for name, weight in {"hidden_weight": hidden_weight, "attention_weight": attention_weight}.items():
+            if not (math.isfinite(weight) and weight >= 0):
+                raise InputError(f"{name} is {weight}; expected a number from 0 on: change it")
+        _check_pair(student, teacher, hidden_weight, attention_weight, has_ids=teacher_ids is not None)
         super().__init__(student.encoder, **kwargs)
         self.student = student
         self._teacher = None if teacher is None else _FrozenTeacher(teacher, teacher_ids)
@@ -210,7 +191,9 @@ class Distiller(HeadModel):
         self.attention_weight = attention_weight
         self.hidden_projection = None
         if hidden_weight > 0 and teacher.encoder.config.hidden_dim != self.encoder.config.hidden_dim:
-            self.hidden_projection = _make_projection(student, teacher, dtype=self.dtype_policy)
+            config, width = self.encoder.config, teacher.encoder.config.hidden_dim
+            self.hidden_projection = make_dense(config, width, "hidden_projection", dtype=self.dtype_policy)
+            self.hidden_projection.build((None, config.hidden_dim))
         self.build(INPUT_SHAPES)
 
     @property
@@ -242,7 +225,7 @@ class Distiller(HeadModel):
             scores = teacher_outputs.pop("attention_scores")
             outputs["attention"] = ops.concatenate(outputs.pop("attention_scores"), axis=1)  # (B, layers * N, S, S)
             teacher_outputs["attention"] = ops.concatenate([scores[layer - 1] for layer in layers], axis=1)
-        return outputs | {TEACHER + name: ops.stop_gradient(value) for name, value in teacher_outputs.items()}
+        return outputs | {_TEACHER + name: ops.stop_gradient(value) for name, value in teacher_outputs.items()}
 
     def default_loss(self):
         """Return the losses, keyed by name."""
@@ -266,14 +249,18 @@ class Distiller(HeadModel):
 
     def match_labels(self, x: Tensor, y: Any, outputs: dict):
         """Return the targets and the predictions of each loss, keyed by its name."""
-        labels, given = split_labels(y)
-        labels = map_labels(fill_unknown, labels)
-        prefixed = {name: value for name, value in outputs.items() if name.startswith(TEACHER)} | given
-        teacher_outputs = {name.removeprefix(TEACHER): value for name, value in prefixed.items()}
-        student_outputs = {name: value for name, value in outputs.items() if not name.startswith(TEACHER)}
+        labels, given = _split_labels(y)
+        labels = _map_labels(_fill_unknown, labels)
+        prefixed = {name: value for name, value in outputs.items() if name.startswith(_TEACHER)} | given
+        teacher_outputs = {name.removeprefix(_TEACHER): value for name, value in prefixed.items()}
+        student_outputs = {name: value for name, value in outputs.items() if not name.startswith(_TEACHER)}
         names = list(self.student.default_loss())
         soft_names = names if self.label_weight < 1 else []
-        check_outputs_given(soft_names, teacher_outputs)
+        if missing := [_TEACHER + name for name in soft_names if name not in teacher_outputs]:
+            raise InputError(
+                f"the labels come without {' and '.join(missing)}, and the Distiller has no teacher; expected a dict "
+                f"of {_LABELS} and of the teacher's outputs: add them, or pass a teacher"
+            )
         select = {name: student_outputs[name] for name in names}
         targets, predictions = self.student.match_labels(x, labels, select)
         _, soft_targets = self.student.match_labels(x, labels, {name: teacher_outputs[name] for name in soft_names})
@@ -284,14 +271,14 @@ class Distiller(HeadModel):
 
     def label_weights(self, x: Tensor, y: Any, sample_weight: Tensor | None):
         """Return the weight of each label, keyed by the name of its loss; 0 where a label is unknown."""
-        labels, _ = split_labels(y)
-        sample_weight = select_sample_weight(labels, sample_weight)
-        soft = self.student.label_weights(x, map_labels(fill_unknown, labels), sample_weight)
+        labels, _ = _split_labels(y)
+        sample_weight = _select_sample_weight(labels, sample_weight)
+        soft = self.student.label_weights(x, _map_labels(_fill_unknown, labels), sample_weight)
         # `match_labels` gives each label, and here whether it is known, the name of its output
-        is_known, _ = self.student.match_labels(x, map_labels(mark_known, labels), dict.fromkeys(soft, 0.0))
+        is_known, _ = self.student.match_labels(x, _map_labels(_mark_known, labels), dict.fromkeys(soft, 0.0))
         tokens = ops.cast(x["padding_mask"], "float32")
-        tokens = tokens * make_token_weights(x, sample_weight)
-        weights = {name: value * flatten_like(is_known[name], value) for name, value in soft.items()}
+        tokens = tokens * _make_token_weights(x, sample_weight)
+        weights = {name: value * _flatten_like(is_known[name], value) for name, value in soft.items()}
         weights |= {_SOFT + name: value for name, value in soft.items()}
         weights |= {"hidden": tokens, "attention": tokens}
         return {name: weights[name] for name in self.default_loss_weights()}
@@ -339,8 +326,57 @@ def map_layers(num_layers: int, num_teacher_layers: int) -> list[int]:
     return [-(-layer * num_teacher_layers // num_layers) for layer in range(1, num_layers + 1)]
 
 
-def _make_projection(student: HeadModel, teacher: HeadModel, dtype: keras.DTypePolicy) -> keras.layers.Dense:
-    config = student.encoder.config
-    layer = make_dense(config, teacher.encoder.config.hidden_dim, "hidden_projection", dtype=dtype)
-    layer.build((None, config.hidden_dim))
-    return layer
+def _select_sample_weight(labels: Any, sample_weight: Any) -> Any:
+    """Return the weights of the student's labels; for a dict of labels and teacher's outputs, `fit` passes a dict."""
+    if not isinstance(sample_weight, Mapping):
+        return sample_weight
+    sample_weight = sample_weight.get(_LABELS, sample_weight)
+    if isinstance(sample_weight, Mapping) and not isinstance(labels, Mapping):
+        raise InputError(
+            f"sample_weight is a dict with {', '.join(map(str, sample_weight))}; expected a weight per example, or a "
+            f"dict with {_LABELS}: pass an array"
+        )
+    return sample_weight
+
+
+def _split_labels(y: Any) -> tuple[Any, dict]:
+    """Return the labels, and the teacher's outputs that came with them."""
+    if not isinstance(y, Mapping) or _LABELS not in y:
+        return y, {}
+    return y[_LABELS], {name: value for name, value in y.items() if name.startswith(_TEACHER)}
+
+
+def _map_labels(function: Callable, labels: Any):
+    """Apply a function to labels, which are a tensor or a dict of tensors."""
+    return {name: function(one) for name, one in labels.items()} if isinstance(labels, Mapping) else function(labels)
+
+
+def _fill_unknown(labels: Tensor):
+    """Return labels with 0 where they are unknown."""
+    labels = ops.convert_to_tensor(labels)
+    is_float = keras.backend.is_float_dtype(labels.dtype)
+    return ops.where(ops.isnan(labels) if is_float else ops.equal(labels, NO_LABEL), ops.zeros_like(labels), labels)
+
+
+def _mark_known(labels: Tensor):
+    """Return 1.0 where labels are known: `(B,)`, or `(B, S)` for the labels of tokens."""
+    labels = ops.convert_to_tensor(labels)
+    if not keras.backend.is_float_dtype(labels.dtype):
+        return ops.cast(ops.not_equal(labels, NO_LABEL), "float32")
+    is_known = ops.cast(ops.logical_not(ops.isnan(labels)), "float32")
+    return is_known if len(labels.shape) == 1 else is_known[:, 0]
+
+
+def _flatten_like(is_known: Any, weights: Tensor):
+    """Return `is_known` as `(B,)` if the labels `(B, 1)` have weights `(B,)`."""
+    has_extra_axis = not isinstance(is_known, float) and len(is_known.shape) > len(weights.shape)
+    return ops.reshape(is_known, (-1,)) if has_extra_axis else is_known
+
+
+def _make_token_weights(x: Features, sample_weight: Any):
+    """Return what to multiply with the weights of tokens `(B, S)`, from weights of examples, tokens, start and end."""
+    if isinstance(sample_weight, Mapping):  # of start and end
+        sample_weight = sum(ops.cast(one, "float32") for one in sample_weight.values()) / len(sample_weight)
+    if sample_weight is not None and len(sample_weight.shape) == 2 and sample_weight.shape[1] != 1:
+        return ops.cast(sample_weight, "float32")
+    return make_example_weights(x["padding_mask"], sample_weight)[:, None]
