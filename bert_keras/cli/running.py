@@ -20,7 +20,7 @@ from bert_keras.cli.console import (
     redirect_to_null,
 )
 from bert_keras.cli.interrupts import INTERRUPTED, INTERRUPTED_MESSAGE, was_interrupted
-from bert_keras.cli.options.argument_checks import parse_model_path
+from bert_keras.cli.options.declaring import Options, parse_model_path
 from bert_keras.display.json_log import FLAG, LOG_FORMATS, VARIABLE, find_log_format, is_json, log_in_format
 from bert_keras.errors import DoctorError, InputError, InterruptedTrainingError, ParityError
 from bert_keras.extras import check_backend, check_tensorflow_backend
@@ -151,7 +151,7 @@ def make_parser(commands: Sequence[str]) -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        module.add_arguments(command_parser)
+        module.add_arguments(Options(command_parser))
         command_parser.add_argument("--json", action="store_true", help="print the result as JSON on standard output")
         _add_log_format(command_parser)
         command_parser.set_defaults(run=module.run)
@@ -168,7 +168,7 @@ class StoredValue(argparse.Action):
 
     def __call__(
         self,
-        parser: argparse.ArgumentParser,
+        options: Options,
         namespace: argparse.Namespace,
         values: object,
         option_string: str | None = None,

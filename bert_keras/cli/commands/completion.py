@@ -10,14 +10,15 @@ Open a new shell afterwards.
 import argparse
 
 from bert_keras.cli.console import print_result
+from bert_keras.cli.options.declaring import Options
 from bert_keras.extras import check_installed
 
 SHELLS = ("bash", "zsh", "tcsh")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or tcsh")
+    options.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or tcsh")
 
 
 def run(arguments: argparse.Namespace) -> None:

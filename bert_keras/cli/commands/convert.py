@@ -8,30 +8,23 @@ from typing import TYPE_CHECKING
 
 from bert_keras.cli.console import print_result, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
-from bert_keras.cli.options.argument_checks import (
-    add_model,
-    add_option,
-    add_overwrite,
-    add_path,
-    check_all,
-    parse_model_path,
-    read_any_model,
-)
+from bert_keras.cli.options.argument_checks import check_all, read_any_model
+from bert_keras.cli.options.declaring import Options, parse_model_path
 from bert_keras.publishing import check_writable_folder
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_model(parser, "source", "Hugging Face, Google TF1, KerasHub or bert-keras folder", metavar="IN")
-    add_path(parser, "out", "output folder")
+    options.add_model("source", "Hugging Face, Google TF1, KerasHub or bert-keras folder", metavar="IN")
+    options.add_path("out", "output folder")
     text = "output format; huggingface is also the format of bert-keras"
-    add_option(parser, "--to", ("huggingface", "keras_hub"), text, "huggingface")
+    options.add_option("--to", ("huggingface", "keras_hub"), text, "huggingface")
     text = "merge this LoRA adapter of PEFT (adapter_config.json, adapter_model.safetensors) into the weights"
-    add_option(parser, "--adapter", parse_model_path, text, metavar="FOLDER")
-    add_overwrite(parser)
+    options.add_option("--adapter", parse_model_path, text, metavar="FOLDER")
+    options.add_overwrite()
 
 
 def run(arguments: argparse.Namespace) -> None:

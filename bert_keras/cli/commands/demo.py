@@ -11,7 +11,7 @@ import textwrap
 import time
 
 from bert_keras.cli.console import print_line, print_result
-from bert_keras.cli.options.argument_checks import add_flag, add_overwrite, add_path
+from bert_keras.cli.options.declaring import Options
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_folder
 
@@ -19,11 +19,11 @@ _DEV_EVERY = 5  # every fifth passage is held out
 _NUM_QUESTIONS = 4
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_path(parser, "out", "output folder (default demo)", nargs="?", default=pathlib.Path("demo"))
-    add_flag(parser, "--quick", "train for a few steps only, to check that everything runs")
-    add_overwrite(parser)
+    options.add_path("out", "output folder (default demo)", nargs="?", default=pathlib.Path("demo"))
+    options.add_flag("--quick", "train for a few steps only, to check that everything runs")
+    options.add_overwrite()
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count
 from bert_keras.cli.console import print_line, print_result, printable
-from bert_keras.cli.options.argument_checks import add_flag, add_path
+from bert_keras.cli.options.declaring import Options
 from bert_keras.errors import DoctorError, InputError
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ _MIN_WIDTH = 60
 _FIX = "fix: "
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_path(parser, "path", "folder or file to check", nargs="?")
-    add_flag(parser, "--no-self-test", "do not train a tiny model; TensorFlow is imported only if the system has a GPU")
+    options.add_path("path", "folder or file to check", nargs="?")
+    options.add_flag("--no-self-test", "do not train a tiny model; TensorFlow is imported only if the system has a GPU")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -16,16 +16,8 @@ from bert_keras.checks import format_count
 from bert_keras.cli.console import ProgressBar, print_result, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options import task_options
-from bert_keras.cli.options.argument_checks import (
-    add_model,
-    add_option,
-    add_path,
-    check_all,
-    check_exists,
-    non_negative_integer,
-    positive_integer,
-    read_model,
-)
+from bert_keras.cli.options.argument_checks import check_all, check_exists, read_model
+from bert_keras.cli.options.declaring import Options, non_negative_integer, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.files import write_json
 from bert_keras.heads.known_heads import get_head
@@ -42,26 +34,26 @@ _RECORDS_OPTIONS = ("split", "seed")
 _TABLE_OPTIONS = ("format", "text_column", "columns", "delimiter")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_model(parser, "checkpoint", "fine-tuned or pretrained checkpoint folder")
-    add_path(parser, "file", "labelled examples; for a masked LM, a records folder or texts")
-    add_option(parser, "--out", pathlib.Path, "write the scores to this JSON file")
-    add_option(parser, "--plot", pathlib.Path, "draw the confusion matrix to this PNG file")
-    task_options.add_length_options(parser, length="as in training", overlap="as in training")
-    task_options.add_prompt(parser, default="the model's default prompt")
-    task_options.add_file_options(parser)
-    task_options.add_on_error(parser)
-    add_options(parser)
-    parser.add_argument("--overwrite", action="store_true", help="replace existing files")
+    options.add_model("checkpoint", "fine-tuned or pretrained checkpoint folder")
+    options.add_path("file", "labelled examples; for a masked LM, a records folder or texts")
+    options.add_option("--out", pathlib.Path, "write the scores to this JSON file")
+    options.add_option("--plot", pathlib.Path, "draw the confusion matrix to this PNG file")
+    task_options.add_length_options(options, length="as in training", overlap="as in training")
+    task_options.add_prompt(options, default="the model's default prompt")
+    task_options.add_file_options(options)
+    task_options.add_on_error(options)
+    add_options(options)
+    options.add_argument("--overwrite", action="store_true", help="replace existing files")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(options: Options) -> None:
     """Add the options for masked LMs."""
-    group = parser.add_argument_group("masked LMs (docs/guide/pretraining.md)")
-    add_option(group, "--limit", positive_integer, "evaluate only the first N sequences or texts")
-    add_option(group, "--split", ("held_out", "train"), "split of the records (default held_out)")
-    add_option(group, "--seed", non_negative_integer, "random seed of the masks in records (default 0)")
+    group = options.add_group("masked LMs (docs/guide/pretraining.md)")
+    group.add_option("--limit", positive_integer, "evaluate only the first N sequences or texts")
+    group.add_option("--split", ("held_out", "train"), "split of the records (default held_out)")
+    group.add_option("--seed", non_negative_integer, "random seed of the masks in records (default 0)")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -6,24 +6,18 @@ from collections.abc import Iterator
 
 from bert_keras.cli.console import print_result, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
-from bert_keras.cli.options.argument_checks import (
-    add_model,
-    add_option,
-    check_all,
-    check_unicode,
-    positive_integer,
-    read_model,
-)
+from bert_keras.cli.options.argument_checks import check_all, check_unicode, read_model
+from bert_keras.cli.options.declaring import Options, positive_integer
 from bert_keras.errors import InputError
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_model(parser, "model", "BERT or ELECTRA folder with a masked-LM head and a WordPiece vocabulary")
-    parser.add_argument(
+    options.add_model("model", "BERT or ELECTRA folder with a masked-LM head and a WordPiece vocabulary")
+    options.add_argument(
         "texts", nargs="+", metavar="TEXT", help="quoted text that contains [MASK]; - for the lines of standard input"
     )
-    add_option(parser, "--top-k", positive_integer, "number of predictions per [MASK]", 5)
+    options.add_option("--top-k", positive_integer, "number of predictions per [MASK]", 5)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -11,35 +11,27 @@ import pathlib
 
 from bert_keras.cli.console import print_result, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
-from bert_keras.cli.options.argument_checks import (
-    add_flag,
-    add_model,
-    add_option,
-    add_overwrite,
-    check_all,
-    check_exists,
-    check_unicode,
-    non_negative_integer,
-    positive_integer,
-    read_model,
-)
+from bert_keras.cli.options.argument_checks import check_all, check_exists, check_unicode, read_model
+from bert_keras.cli.options.declaring import Options, non_negative_integer, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.figures import check_matplotlib
 from bert_keras.hub.names import is_hub_name
 from bert_keras.publishing import check_writable_folder
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_model(parser, "model", "BERT or ELECTRA folder with a WordPiece vocabulary")
-    parser.add_argument("texts", nargs="*", default=[], metavar="TEXT", help="quoted text, and a second one for a pair")
-    add_option(parser, "--out", pathlib.Path, "output folder", metavar="OUT", required=True)
-    add_flag(parser, "--training", "show the training curves of MODEL")
-    add_option(parser, "--layer", non_negative_integer, "layer to draw (default: all)")
-    add_option(parser, "--head", non_negative_integer, "head to draw (default: all)")
-    add_option(parser, "--top-k", positive_integer, "number of predictions per [MASK]", 5)
-    add_flag(parser, "--no-pictures", "write only the page, without figures; does not need matplotlib")
-    add_overwrite(parser)
+    options.add_model("model", "BERT or ELECTRA folder with a WordPiece vocabulary")
+    options.add_argument(
+        "texts", nargs="*", default=[], metavar="TEXT", help="quoted text, and a second one for a pair"
+    )
+    options.add_option("--out", pathlib.Path, "output folder", metavar="OUT", required=True)
+    options.add_flag("--training", "show the training curves of MODEL")
+    options.add_option("--layer", non_negative_integer, "layer to draw (default: all)")
+    options.add_option("--head", non_negative_integer, "head to draw (default: all)")
+    options.add_option("--top-k", positive_integer, "number of predictions per [MASK]", 5)
+    options.add_flag("--no-pictures", "write only the page, without figures; does not need matplotlib")
+    options.add_overwrite()
 
 
 def run(arguments: argparse.Namespace) -> None:

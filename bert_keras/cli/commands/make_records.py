@@ -21,15 +21,8 @@ from bert_keras.cli.console import (
     print_warnings,
 )
 from bert_keras.cli.options import text_options
-from bert_keras.cli.options.argument_checks import (
-    add_flag,
-    add_option,
-    add_overwrite,
-    add_path,
-    add_workers,
-    check_all,
-    positive_integer,
-)
+from bert_keras.cli.options.argument_checks import check_all
+from bert_keras.cli.options.declaring import Options, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_folder
 
@@ -40,40 +33,39 @@ if TYPE_CHECKING:
 _MAX_WORKERS = 6  # one process reads the text for all of them
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
     text = "vocabulary file from learn-vocab, which stores its settings next to it; or a model folder"
-    add_path(parser, "vocabulary", text, metavar="VOCAB")
-    add_path(parser, "out", "output folder")
-    text_options.add_text_options(parser)
+    options.add_path("vocabulary", text, metavar="VOCAB")
+    options.add_path("out", "output folder")
+    text_options.add_text_options(options)
     text = "lines: one sentence per line; split: running text, with one document per file or .jsonl record"
-    add_option(parser, "--sentences", ("lines", "split"), text, "lines")
-    text_options.add_tokenizer_options(parser)
-    _add_sequence_options(parser)
-    add_option(parser, "--duplicates", positive_integer, "number of times that examples are drawn from each text", 1)
-    add_option(parser, "--held-out-rate", float, "fraction of documents that are held out", 0.01)
-    add_option(parser, "--seed", int, "random seed", 0)
-    add_workers(parser, "processes", _MAX_WORKERS)
+    options.add_option("--sentences", ("lines", "split"), text, "lines")
+    text_options.add_tokenizer_options(options)
+    _add_sequence_options(options)
+    options.add_option("--duplicates", positive_integer, "number of times that examples are drawn from each text", 1)
+    options.add_option("--held-out-rate", float, "fraction of documents that are held out", 0.01)
+    options.add_option("--seed", int, "random seed", 0)
+    options.add_workers("processes", _MAX_WORKERS)
     text = "run as an Apache Beam pipeline with these options, as one string: --beam='--runner=FlinkRunner ...'"
-    add_option(parser, "--beam", str, text, metavar="OPTIONS")
-    add_overwrite(parser)
+    options.add_option("--beam", str, text, metavar="OPTIONS")
+    options.add_overwrite()
 
 
-def _add_sequence_options(parser: argparse.ArgumentParser) -> None:
-    add_option(parser, "--max-sequence-length", positive_integer, "maximum number of tokens per sequence", 128)
-    add_option(
-        parser,
+def _add_sequence_options(options: Options) -> None:
+    options.add_option("--max-sequence-length", positive_integer, "maximum number of tokens per sequence", 128)
+    options.add_option(
         "--objective",
         ("nsp", "sop", "none"),
         "nsp: next-sentence prediction, half of the second sentences come from another document; sop: sentence-order "
         "prediction, half of the pairs are swapped; none: sequences of full sentences",
         "nsp",
     )
-    add_option(parser, "--short-sequence-rate", float, "fraction of deliberately short pairs", 0.1)
-    add_flag(parser, "--keep-documents-apart", "with --objective none: a sequence never spans two documents")
-    add_flag(parser, "--pack", "pack several examples into one sequence where they fit")
+    options.add_option("--short-sequence-rate", float, "fraction of deliberately short pairs", 0.1)
+    options.add_flag("--keep-documents-apart", "with --objective none: a sequence never spans two documents")
+    options.add_flag("--pack", "pack several examples into one sequence where they fit")
     packed = "with --pack: maximum number of examples per sequence"
-    add_option(parser, "--max-examples-per-sequence", positive_integer, packed, 8)
+    options.add_option("--max-examples-per-sequence", positive_integer, packed, 8)
 
 
 def run(arguments: argparse.Namespace) -> None:

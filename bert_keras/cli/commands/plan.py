@@ -14,16 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bert_keras.cli.console import format_table, print_result, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
-from bert_keras.cli.options.argument_checks import (
-    add_flag,
-    add_option,
-    add_overwrite,
-    check_all,
-    parse_model_path,
-    positive_integer,
-    positive_number,
-    read_any_model,
-)
+from bert_keras.cli.options.argument_checks import check_all, read_any_model
+from bert_keras.cli.options.declaring import Options, parse_model_path, positive_integer, positive_number
 from bert_keras.figures import check_matplotlib
 from bert_keras.heads import known_heads
 from bert_keras.publishing import check_writable_folder
@@ -38,22 +30,22 @@ HEADS = tuple(head.plan_name for head in known_heads.HEADS if head.plan_name is 
 _MEGABYTE, _GIGABYTE = 1e6, 1e9
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
+    options.add_argument(
         "model", metavar="MODEL", help="preset, BERT folder, hf://ORG/NAME, recipe, or TOML file of a recipe"
     )
-    add_option(parser, "--head", HEADS, "head of the model (default: the head of the folder, else the pooler)")
-    add_option(parser, "--num-classes", positive_integer, "number of classes of a new head", 2)
-    add_option(parser, "--length", positive_integer, "tokens per sequence (default 128, or that of the recipe)")
-    add_option(parser, "--batch-size", positive_integer, "sequences per batch (default 1, or that of the recipe)")
-    add_option(parser, "--num-masked", positive_integer, "masked positions per sequence (default: 15 %% of the tokens)")
+    options.add_option("--head", HEADS, "head of the model (default: the head of the folder, else the pooler)")
+    options.add_option("--num-classes", positive_integer, "number of classes of a new head", 2)
+    options.add_option("--length", positive_integer, "tokens per sequence (default 128, or that of the recipe)")
+    options.add_option("--batch-size", positive_integer, "sequences per batch (default 1, or that of the recipe)")
+    options.add_option("--num-masked", positive_integer, "masked positions per sequence (default: 15 %% of the tokens)")
     limit = "memory limit of training (default: the memory of this machine)"
-    add_option(parser, "--memory", positive_number, limit, metavar="GB")
-    add_flag(parser, "--quick", "skip the memory and the time of training")
-    add_flag(parser, "--steps", "print every step of the forward pass with its shapes")
-    add_option(parser, "--pictures", pathlib.Path, "draw charts as PNG and SVG into this folder", metavar="OUT")
-    add_overwrite(parser)
+    options.add_option("--memory", positive_number, limit, metavar="GB")
+    options.add_flag("--quick", "skip the memory and the time of training")
+    options.add_flag("--steps", "print every step of the forward pass with its shapes")
+    options.add_option("--pictures", pathlib.Path, "draw charts as PNG and SVG into this folder", metavar="OUT")
+    options.add_overwrite()
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -25,14 +25,8 @@ from typing import TYPE_CHECKING
 from bert_keras.checks import format_count
 from bert_keras.cli.console import ProgressBar, print_line, print_result, print_settings
 from bert_keras.cli.options import task_options
-from bert_keras.cli.options.argument_checks import (
-    add_model,
-    add_option,
-    check_all,
-    check_exists,
-    check_unicode,
-    positive_integer,
-)
+from bert_keras.cli.options.argument_checks import check_all, check_exists, check_unicode
+from bert_keras.cli.options.declaring import Options, positive_integer
 from bert_keras.cli.predictions import (
     AnswerFile,
     ExampleStream,
@@ -56,34 +50,33 @@ _FILE_OPTIONS = ("format", "text_column", "second_text_column", "columns", "deli
 _ANSWER_OPTIONS = ("engine", "top", "prompt", "max_sequence_length", "window_overlap", *_FILE_OPTIONS)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_model(parser, "model", "fine-tuned checkpoint folder, or an artifact of one")
-    parser.add_argument(
+    options.add_model("model", "fine-tuned checkpoint folder, or an artifact of one")
+    options.add_argument(
         "inputs",
         metavar="FILE|TEXT",
         nargs="*",
         help="file of texts; - for standard input, one text per line (default); or a quoted text that contains a "
         "space, and a second one for a pair",
     )
-    add_option(parser, "--out", pathlib.Path, "output file (default: standard output)")
-    add_option(parser, "--on-error", ("stop", "skip"), "what to do at a bad line", "stop")
+    options.add_option("--out", pathlib.Path, "output file (default: standard output)")
+    options.add_option("--on-error", ("stop", "skip"), "what to do at a bad line", "stop")
     best = "classify, answer: number of best classes or answers to list, at most 5 answers"
-    add_option(parser, "--top", positive_integer, best, 1)
-    task_options.add_length_options(parser, length="as in training", overlap="as in training")
-    task_options.add_prompt(parser, default="the model's default prompt")
-    _add_engine_options(parser)
-    task_options.add_file_options(parser, labelled=False)
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    options.add_option("--top", positive_integer, best, 1)
+    task_options.add_length_options(options, length="as in training", overlap="as in training")
+    task_options.add_prompt(options, default="the model's default prompt")
+    _add_engine_options(options)
+    task_options.add_file_options(options, labelled=False)
+    options.add_argument("--overwrite", action="store_true", help="replace an existing file")
 
 
-def _add_engine_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("artifacts")
+def _add_engine_options(options: Options) -> None:
+    group = options.add_group("artifacts")
     text = "runtime of the artifact; tensorflow runs a SavedModel (default: onnxruntime if there is an ONNX file)"
-    add_option(group, "--engine", ("onnxruntime", "openvino", "tensorflow"), text)
-    add_option(group, "--threads", positive_integer, "threads per instance (default: all cores)")
-    add_option(
-        group,
+    group.add_option("--engine", ("onnxruntime", "openvino", "tensorflow"), text)
+    group.add_option("--threads", positive_integer, "threads per instance (default: all cores)")
+    group.add_option(
         "--instances",
         positive_integer,
         "batches that run at the same time: one answers a single text soonest, one per core most texts per second "

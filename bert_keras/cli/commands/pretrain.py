@@ -7,26 +7,20 @@ resolved settings are saved as pretraining.toml in OUT.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bert_keras.cli.console import print_result, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
-from bert_keras.cli.options.argument_checks import (
-    add_flag,
-    add_option,
-    add_path,
-    add_repeatable,
-    check_all,
-    check_exists,
-    non_negative_integer,
+from bert_keras.cli.options.argument_checks import check_all, check_exists, read_model
+from bert_keras.cli.options.declaring import (
+    Options,
     parse_model_path,
-    positive_integer,
-    positive_number,
-    read_model,
 )
 from bert_keras.cli.options.training_options import (
+    add_setting,
     add_training_options,
     check_out,
     check_tracking,
@@ -36,9 +30,8 @@ from bert_keras.cli.options.training_options import (
     prepare_devices,
     run_in_workers,
 )
-from bert_keras.config import PRESETS
 from bert_keras.training.config.sources import OLD_VALUES
-from bert_keras.training.config.tables import DTYPE_POLICIES, MASK_UNITS, OBJECTIVES, OPTIMIZERS
+from bert_keras.training.config.tables import RunSettings
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -47,62 +40,47 @@ if TYPE_CHECKING:
     from bert_keras.training.continued_pretraining import Start
 
 _MASK_UNIT_NAMES = {"token": "tokens", "whole_word": "whole words", "span": "spans"}
-# flag, key of the setting, type or choices, help
-_FLAGS = (
-    ("--preset", "model.preset", tuple(PRESETS), "size of a new model (default tiny)"),
-    (
-        "--objective",
-        "model.objective",
-        OBJECTIVES,
-        "bert: masked LM and sentence pairs; mlm: masked LM; electra: replaced tokens (default bert)",
-    ),
-    ("--start-from", "model.start_from", str, "checkpoint to continue from; the records must have its tokenizer"),
-    ("--dtype", "model.dtype_policy", DTYPE_POLICIES, "Keras dtype policy (default float32)"),
-    ("--steps", "budget.steps", positive_integer, "number of optimizer steps (default 1000)"),
-    ("--epochs", "budget.epochs", positive_number, "number of epochs, instead of --steps"),
-    ("--hours", "budget.hours", positive_number, "wall-clock time limit, instead of --steps"),
-    ("--batch-size", "batches.batch_size", positive_integer, "sequences per step (default 32)"),
-    ("--accumulation-steps", "batches.accumulation_steps", positive_integer, "micro-batches per step (default 1)"),
-    (
-        "--masking",
-        "batches.masking",
-        ("dynamic", "static"),
-        "dynamic: new masks in every epoch; static: the same masks (default dynamic)",
-    ),
-    ("--mask-unit", "batches.mask_unit", MASK_UNITS, "unit that is masked as a whole (default token)"),
-    ("--optimizer", "optimizer.name", OPTIMIZERS, "optimizer (default adamw)"),
-    (
-        "--learning-rate",
-        "optimizer.learning_rate",
-        positive_number,
-        "peak learning rate (default 1e-3; 5e-5 with --start-from)",
-    ),
-    ("--seed", "seed", non_negative_integer, "random seed of weights, masks, data order and dropout (default 0)"),
-    (
-        "--evaluate-every",
-        "evaluation.every_steps",
-        non_negative_integer,
-        "steps between evaluations (default 0: only before and after training)",
-    ),
-)
+_OPTIONS = {  # option: key of the setting
+    "--preset": "model.preset",
+    "--objective": "model.objective",
+    "--start-from": "model.start_from",
+    "--dtype": "model.dtype_policy",
+    "--steps": "budget.steps",
+    "--epochs": "budget.epochs",
+    "--hours": "budget.hours",
+    "--batch-size": "batches.batch_size",
+    "--accumulation-steps": "batches.accumulation_steps",
+    "--masking": "batches.masking",
+    "--mask-unit": "batches.mask_unit",
+    "--optimizer": "optimizer.name",
+    "--learning-rate": "optimizer.learning_rate",
+    "--seed": "seed",
+    "--evaluate-every": "evaluation.every_steps",
+}
+_EXTRAS = {  # further arguments of argparse
+    "model.start_from": {"metavar": "MODEL"},
+    "batches.mask_unit": {"type": lambda unit: OLD_VALUES.get(("mask_unit", unit), unit)},
+}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_path(parser, "records", "records folders from make-records, one per sequence length", nargs="+")
-    add_path(parser, "out", "output checkpoint folder")
-    parser.add_argument(
+    options.add_path("records", "records folders from make-records, one per sequence length", nargs="+")
+    options.add_path("out", "output checkpoint folder")
+    options.add_argument(
         "--recipe",
         help="preset settings: bert, roberta, electra-small, 24h, cramming or fast (docs/guide/pretraining.md)",
     )
-    add_option(parser, "--config", pathlib.Path, "TOML file with settings")
-    extras = {str: {"metavar": "MODEL"}, MASK_UNITS: {"type": lambda unit: OLD_VALUES.get(("mask_unit", unit), unit)}}
-    groups = {table: parser.add_argument_group(table) for table in ("model", "budget", "batches", "optimizer")}
-    for flag, key, kind, text in _FLAGS:
-        add_option(groups.get(key.split(".")[0], parser), flag, kind, text, dest=key, **extras.get(kind, {}))
-    add_flag(parser, "--no-xla", "do not compile the training step: slower steps, but training starts immediately")
-    add_repeatable(parser, "--set", "KEY=VALUE", "any other setting, in TOML syntax")
-    add_training_options(parser)
+    options.add_option("--config", pathlib.Path, "TOML file with settings")
+    tables = {field.name: field.type for field in dataclasses.fields(RunSettings)}
+    groups = {table: options.add_group(table) for table in ("model", "budget", "batches", "optimizer")}
+    for flag, key in _OPTIONS.items():
+        table, _, name = key.rpartition(".")
+        settings = tables[table] if table else RunSettings
+        add_setting(groups.get(table, options), settings, name, flag, dest=key, **_EXTRAS.get(key, {}))
+    options.add_flag("--no-xla", "do not compile the training step: slower steps, but training starts immediately")
+    options.add_repeatable("--set", "KEY=VALUE", "any other setting, in TOML syntax")
+    add_training_options(options)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -156,7 +134,7 @@ def resolve_settings(arguments: argparse.Namespace) -> tuple[Pretraining, list[d
     from bert_keras.training.config.recipes import Pretraining
     from bert_keras.training.config.sources import infer_settings, parse_assignments
 
-    overrides = {key: vars(arguments)[key] for _, key, _, _ in _FLAGS} | parse_assignments(arguments.set)
+    overrides = {key: vars(arguments)[key] for key in _OPTIONS.values()} | parse_assignments(arguments.set)
     if arguments.no_xla or arguments.deterministic:  # Keras does not compile then, and would warn
         overrides["speed.jit_compile"] = False
     if arguments.gradient_checkpointing is not None:

@@ -16,30 +16,30 @@ from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count, format_names
 from bert_keras.cli.console import print_line, print_result, print_settings
-from bert_keras.cli.options.argument_checks import add_flag, add_option, add_path
+from bert_keras.cli.options.declaring import Options
 
 if TYPE_CHECKING:
     from bert_keras.export.pushing.pushing import Push, PushPlan
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_path(parser, "folder", "checkpoint folder")
-    parser.add_argument("repository", metavar="REPO", help="USER/NAME or ORG/NAME; created if it does not exist")
-    add_flag(parser, "--private", "fail unless the repository is new or private")
-    add_option(parser, "--revision", str, "branch to write to (default: the main branch)", metavar="BRANCH")
-    add_flag(parser, "--create-pr", "open a pull request instead; REPO must exist")
-    add_option(parser, "--message", str, "title of the commit", metavar="TEXT")
-    add_flag(parser, "--dry-run", "print the files and the model card, and upload nothing")
-    group = parser.add_argument_group("artifacts")
+    options.add_path("folder", "checkpoint folder")
+    options.add_argument("repository", metavar="REPO", help="USER/NAME or ORG/NAME; created if it does not exist")
+    options.add_flag("--private", "fail unless the repository is new or private")
+    options.add_option("--revision", str, "branch to write to (default: the main branch)", metavar="BRANCH")
+    options.add_flag("--create-pr", "open a pull request instead; REPO must exist")
+    options.add_option("--message", str, "title of the commit", metavar="TEXT")
+    options.add_flag("--dry-run", "print the files and the model card, and upload nothing")
+    group = options.add_group("artifacts")
     artifacts = "output folder of export: its ONNX and TFLite files too"
-    add_option(group, "--artifacts", pathlib.Path, artifacts, metavar="OUT")
-    add_flag(group, "--saved-model", "also the newest SavedModel of --artifacts")
-    group = parser.add_argument_group("model card")
-    add_option(group, "--license", str, "identifier of the license, such as apache-2.0")
-    add_option(group, "--base-model", str, "model on the Hub that it was made from (default: as in the card)")
-    add_option(group, "--dataset", str, "data set on the Hub that it was trained on; repeatable", action="append")
-    add_option(group, "--language", str, "language code, such as en; repeatable", metavar="CODE", action="append")
+    group.add_option("--artifacts", pathlib.Path, artifacts, metavar="OUT")
+    group.add_flag("--saved-model", "also the newest SavedModel of --artifacts")
+    group = options.add_group("model card")
+    group.add_option("--license", str, "identifier of the license, such as apache-2.0")
+    group.add_option("--base-model", str, "model on the Hub that it was made from (default: as in the card)")
+    group.add_option("--dataset", str, "data set on the Hub that it was trained on; repeatable", action="append")
+    group.add_option("--language", str, "language code, such as en; repeatable", metavar="CODE", action="append")
 
 
 def run(arguments: argparse.Namespace) -> None:

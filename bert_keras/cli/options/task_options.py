@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import quote
-from bert_keras.cli.options.argument_checks import add_option, non_negative_integer, positive_integer
+from bert_keras.cli.options.declaring import Options, non_negative_integer, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.figures import check_matplotlib
 from bert_keras.heads.known_heads import list_finetuned_heads
@@ -32,24 +32,23 @@ _TASK_OF_ENDING = {ending: head.name for head in list_finetuned_heads() for endi
 _NUM_PRINTED_SCORES = 3
 
 
-def add_file_options(parser: argparse.ArgumentParser, *, labelled: bool = True) -> None:
+def add_file_options(options: Options, *, labelled: bool = True) -> None:
     """Add the options that describe the format of files. By default it is inferred from the extension and columns."""
-    group = parser.add_argument_group("file format")
-    add_option(group, "--format", FORMATS, "format of the files (default: from the file extension)")
-    add_option(group, "--text-column", str, "column of the texts (default: a common name, such as text)")
-    add_option(group, "--second-text-column", str, "column of the second texts of pairs")
+    group = options.add_group("file format")
+    group.add_option("--format", FORMATS, "format of the files (default: from the file extension)")
+    group.add_option("--text-column", str, "column of the texts (default: a common name, such as text)")
+    group.add_option("--second-text-column", str, "column of the second texts of pairs")
     if labelled:
-        add_option(group, "--label-column", str, "column of the labels or scores")
+        group.add_option("--label-column", str, "column of the labels or scores")
     names = "comma-separated names of all columns, for files without a header line"
-    add_option(group, "--columns", _split_names, names, metavar="NAMES")
+    group.add_option("--columns", _split_names, names, metavar="NAMES")
     delimiters = "delimiter of .csv fields: comma, semicolon, tab or | (default: detected from the first lines)"
-    add_option(group, "--delimiter", str, delimiters, metavar="CHARACTER")
+    group.add_option("--delimiter", str, delimiters, metavar="CHARACTER")
     if labelled:
-        add_option(group, "--separator", str, "separator between the labels of a text (default |)", metavar="TEXT")
+        group.add_option("--separator", str, "separator between the labels of a text (default |)", metavar="TEXT")
     text = "tag: index of the word column, from 0 (default: the first); in .jsonl, the field (default words or tokens)"
-    add_option(group, "--word-column", str, text)
-    add_option(
-        group,
+    group.add_option("--word-column", str, text)
+    group.add_option(
         "--tag-column",
         str,
         "tag: index of the tag column (default: the last; CoNLL-U: upos); in .jsonl, the field (default tags, "
@@ -57,25 +56,25 @@ def add_file_options(parser: argparse.ArgumentParser, *, labelled: bool = True) 
     )
 
 
-def add_on_error(parser: argparse.ArgumentParser) -> None:
+def add_on_error(options: Options) -> None:
     """Add `--on-error`, which selects whether bad examples stop the command."""
     text = "stop: report the number of bad examples and the first ones, and stop; skip: leave bad examples out"
-    add_option(parser, "--on-error", ("stop", "skip"), text, "stop")
+    options.add_option("--on-error", ("stop", "skip"), text, "stop")
 
 
-def add_length_options(parser: argparse.ArgumentParser, *, length: str, overlap: str) -> None:
+def add_length_options(options: Options, *, length: str, overlap: str) -> None:
     """Add the options for long texts; `length` and `overlap` describe their defaults."""
-    add_option(
-        parser, "--max-sequence-length", positive_integer, f"maximum number of tokens per sequence (default {length})"
+    options.add_option(
+        "--max-sequence-length", positive_integer, f"maximum number of tokens per sequence (default {length})"
     )
     windows = f"split longer texts into windows that overlap by this many tokens (default {overlap})"
-    add_option(parser, "--window-overlap", non_negative_integer, windows)
+    options.add_option("--window-overlap", non_negative_integer, windows)
 
 
-def add_prompt(parser: argparse.ArgumentParser, *, default: str) -> None:
+def add_prompt(options: Options, *, default: str) -> None:
     """Add `--prompt`; `default` describes which prompt is used without it."""
     prompt = f"embed: name of the model's prompt that is put before each text; '' for none (default: {default})"
-    add_option(parser, "--prompt", str, prompt)
+    options.add_option("--prompt", str, prompt)
 
 
 def select_prompt(arguments: argparse.Namespace, task: Task) -> Task:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -12,22 +13,18 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+import typing
+from collections.abc import Callable, Sequence
+from types import NoneType
 from typing import TYPE_CHECKING
 
 from bert_keras.cli.console import print_line
-from bert_keras.cli.options.argument_checks import (
-    add_flag,
-    add_option,
-    add_overwrite,
-    add_repeatable,
-    non_negative_integer,
-    positive_integer,
-)
+from bert_keras.cli.options.declaring import Options, non_negative_integer, positive_integer, positive_number
 from bert_keras.errors import InputError
 from bert_keras.extras import check_tf_config, make_python_command
 from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.publishing import check_writable_folder, get_companion_folder
+from bert_keras.training.config.settings import BudgetNumber, Count, CountOrZero, Flag, PositiveNumber, Seed, Text
 from bert_keras.training.config.tables import STRATEGIES
 from bert_keras.training.tracking.named_callbacks import CallbackName
 
@@ -36,35 +33,58 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 
+_PARSERS: tuple[tuple[object, Callable], ...] = (
+    (Flag, bool),
+    (Count, positive_integer),
+    (CountOrZero, non_negative_integer),
+    (Seed, non_negative_integer),
+    (PositiveNumber, positive_number),
+    (BudgetNumber, positive_number),
+    (Text, str),
+)
 _POLL_SECONDS = 0.2
 _GRACE_SECONDS = 20.0  # for the other workers to exit after one has failed
 
 
-def add_training_options(parser: argparse.ArgumentParser) -> None:
+def add_training_options(options: Options) -> None:
     """Add the options for devices, workers, backups and tracking as groups of the help, and `--overwrite`."""
-    group = parser.add_argument_group("devices and backups")
+    group = options.add_group("devices and backups")
     strategies = "mirrored: all GPUs here; multi-worker: the machines in TF_CONFIG; tpu"
-    add_option(group, "--strategy", STRATEGIES, strategies, "one-device")
-    add_option(group, "--workers", positive_integer, "start N multi-worker processes on this machine")
+    group.add_option("--strategy", STRATEGIES, strategies, "one-device")
+    group.add_option("--workers", positive_integer, "start N multi-worker processes on this machine")
     backups = "save the training state next to OUT every N steps, for --resume; 0: only at SIGTERM"
-    add_option(group, "--backup-every", non_negative_integer, backups, 500)
-    add_flag(group, "--resume", "resume from the latest backup, if there is one")
-    add_flag(group, "--allow-changes", "resume with different settings or data")
+    group.add_option("--backup-every", non_negative_integer, backups, 500)
+    group.add_flag("--resume", "resume from the latest backup, if there is one")
+    group.add_flag("--allow-changes", "resume with different settings or data")
     text = "recompute the activations of each block in the backward pass: less memory, a third more computation"
-    add_flag(group, "--gradient-checkpointing", text, has_negative=True)
+    group.add_flag("--gradient-checkpointing", text, has_negative=True)
     bits = "bit-identical results on every run, also on GPUs; disables XLA (docs/guide/training.md)"
-    add_flag(group, "--deterministic", bits)
-    group = parser.add_argument_group("tracking")
+    group.add_flag("--deterministic", bits)
+    group = options.add_group("tracking")
     text = "write scalars, settings and examples for TensorBoard to this folder"
-    add_option(group, "--tensorboard", pathlib.Path, text, metavar="DIR")
-    add_repeatable(
-        group,
+    group.add_option("--tensorboard", pathlib.Path, text, metavar="DIR")
+    group.add_repeatable(
         "--callback",
         "MODULE:NAME[,KEY=VALUE...]",
         "Keras callback, a class or a function that returns one, such as mlflow.keras:MlflowCallback; modules of "
         "the current folder are found too",
     )
-    add_overwrite(parser, "replace OUT if this command wrote it before; delete its backups unless --resume is given")
+    options.add_overwrite("replace OUT if this command wrote it before; delete its backups unless --resume is given")
+
+
+def add_setting(options: Options, settings: type, name: str, flag: str, **more: object) -> None:
+    """Add the option of a field of a settings class; its type tells how values are parsed, see `Options.add_setting`.
+
+    The settings check ranges that the option's own type does not.
+    """
+    [annotation] = [field.type for field in dataclasses.fields(settings) if field.name == name]
+    if NoneType in typing.get_args(annotation):
+        [annotation] = [one for one in typing.get_args(annotation) if one is not NoneType]
+    if typing.get_origin(annotation) is typing.Literal:
+        kind = typing.get_args(annotation)
+    else:
+        kind = next((parse for known, parse in _PARSERS if known == annotation), float)
+    options.add_setting(settings, name, kind, flag, **more)
 
 
 def check_tracking(arguments: argparse.Namespace) -> None:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from bert_keras.cli.commands import serve
+from bert_keras.cli.options.declaring import Options
 from bert_keras.export.deployment_bundle import make_dns_name
 from bert_keras.serving.http.operation import OPERATION
 from tests.export.deployment.conftest import NAME
@@ -42,7 +43,7 @@ def parse_command(container: dict, resources: dict, name: str = NAME) -> argpars
     cores = container["env"][0]
     assert (cores["name"], cores["valueFrom"]["resourceFieldRef"]["resource"]) == ("CORES", "requests.cpu")
     parser = argparse.ArgumentParser()
-    serve.add_arguments(parser)
+    serve.add_arguments(Options(parser))
     return parser.parse_args(
         [
             word.replace("$(CORES)", resources["requests"]["cpu"]).replace("{{.Name}}", name)
