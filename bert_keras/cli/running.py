@@ -5,7 +5,6 @@ Each module in `commands/` declares the arguments of its own command.
 
 import argparse
 import importlib
-import pathlib
 import select
 import sys
 from collections.abc import Sequence
@@ -17,10 +16,11 @@ from bert_keras.cli.console import (
     escaped_warnings,
     open_closed_streams,
     print_line,
+    print_result,
     redirect_to_null,
 )
 from bert_keras.cli.interrupts import INTERRUPTED, INTERRUPTED_MESSAGE, was_interrupted
-from bert_keras.cli.options.declaring import Options, parse_model_path
+from bert_keras.cli.options.declaring import Options
 from bert_keras.display.json_log import FLAG, LOG_FORMATS, VARIABLE, find_log_format, is_json, log_in_format
 from bert_keras.errors import DoctorError, InputError, InterruptedTrainingError, ParityError
 from bert_keras.extras import check_backend, check_tensorflow_backend
@@ -39,9 +39,6 @@ HIDDEN_ALIASES = {
     "--max-examples-a-row": "--max-examples-per-sequence",
     "--num-slots": "--num-masked",
 }
-
-# `shtab.FILE`: the function of each shell's script that completes files and folders; a test compares them
-FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
 
 
 def run_command(commands: Sequence[str], argv: Sequence[str] | None) -> int:
@@ -83,7 +80,7 @@ def _run(arguments: argparse.Namespace) -> tuple[int, object]:
             check_tensorflow_backend(arguments.command)
         elif arguments.command not in _COMMANDS_WITHOUT_KERAS:
             check_backend()
-        arguments.run(arguments)
+        run_parsed(arguments)
         sys.stdout.flush()
     except InputError as error:
         return BAD_INPUT, error
@@ -101,6 +98,12 @@ def _run(arguments: argparse.Namespace) -> tuple[int, object]:
             raise
         return INTERRUPTED, INTERRUPTED_MESSAGE
     return _SUCCESS, None
+
+
+def run_parsed(arguments: argparse.Namespace) -> None:
+    """Run a command and print its result."""
+    if (result := arguments.run(arguments)) is not None:
+        print_result(*result, as_json=arguments.json)
 
 
 def _print_traceback(command: str, error: Exception) -> None:
@@ -158,25 +161,6 @@ def make_parser(commands: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
-class StoredValue(argparse.Action):
-    """Store a value, as argparse's own action does. shtab reads the attribute `complete` of an action."""
-
-    def __init__(self, option_strings: list[str], dest: str, **options: object):
-        super().__init__(option_strings, dest, **options)
-        if self.type in (pathlib.Path, parse_model_path):
-            self.complete = FILES
-
-    def __call__(
-        self,
-        options: Options,
-        namespace: argparse.Namespace,
-        values: object,
-        option_string: str | None = None,
-    ) -> None:
-        """Store the value."""
-        setattr(namespace, self.dest, values)
-
-
 class _Parser(argparse.ArgumentParser):
     """Parser that reports an error in one line; argparse prints the whole usage before it."""
 
@@ -192,10 +176,6 @@ class _CommandParser(_Parser):
     """Parser of one command: positional arguments and options mix freely, as in `inspect MODEL --out OUT TEXT`."""
 
     _is_mixing = False
-
-    def __init__(self, *arguments: object, **options: object):
-        super().__init__(*arguments, **options)
-        self.register("action", None, StoredValue)
 
     def parse_known_args(
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None

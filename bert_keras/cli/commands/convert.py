@@ -6,7 +6,7 @@ import argparse
 import pathlib
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.console import print_result, print_settings
+from bert_keras.cli.console import Result, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options.argument_checks import check_all, read_any_model
 from bert_keras.cli.options.declaring import Options, parse_model_path
@@ -27,8 +27,8 @@ def add_arguments(options: Options) -> None:
     options.add_overwrite()
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
     from bert_keras.checkpoints.adapters.adapter_folder import read_adapter_folder
 
     adapter = {} if arguments.adapter is None else {"adapter": arguments.adapter}
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
         f"wrote {arguments.out}: {name}, {num_parameters:,} parameters",
         *(f"not carried over: {item}" for item in lost),
     ]
-    print_result(lines, result, as_json=arguments.json)
+    return lines, result
 
 
 def _merge_adapter(source: Checkpoint | pathlib.Path, adapter: pathlib.Path | str | None) -> Checkpoint | pathlib.Path:

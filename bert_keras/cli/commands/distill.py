@@ -16,7 +16,7 @@ import pathlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.console import print_result, print_table
+from bert_keras.cli.console import Result, print_table
 from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options import finetuning_options, task_options, training_options
 from bert_keras.cli.options.declaring import Options
@@ -53,8 +53,8 @@ def add_arguments(options: Options) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
     from bert_keras.training.config.settings_files import DistillationFile
 
     finetuning_options.apply_settings_file(arguments, DistillationFile)
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> None:
     task = _read_task(arguments, teacher, settings)
     data = _read(arguments, task)  # before the workers start, so that a bad file is reported once
     if training_options.run_in_workers(arguments):
-        return
+        return None
     load_tensorflow()
     strategy = training_options.prepare_devices(arguments)
     from bert_keras.training.distilling.distilling_to_folder import distill
@@ -83,11 +83,10 @@ def run(arguments: argparse.Namespace) -> None:
         shown,
         lambda _, same: distill(teacher, arguments.out, card_facts=facts, **same),
     )
-    if distilled is not None:
-        _print_result(arguments, distilled)
+    return None if distilled is None else _make_result(arguments, distilled)
 
 
-def _print_result(arguments: argparse.Namespace, distilled: Distilled) -> None:
+def _make_result(arguments: argparse.Namespace, distilled: Distilled) -> Result:
     from bert_keras.training.distilling.distilling_to_folder import collect_distillation_metrics
 
     name = distilled.task.main_score
@@ -97,7 +96,7 @@ def _print_result(arguments: argparse.Namespace, distilled: Distilled) -> None:
     sentence = finetuning_options.format_written(arguments, distilled, f"{name} {distilled.scores[name]:.4g}{ratio},")
     metrics = collect_distillation_metrics(distilled)
     result = {"out": str(arguments.out), **metrics, "warnings": list(distilled.data.warnings)}
-    print_result(sentence, result, as_json=arguments.json)
+    return sentence, result
 
 
 def describe_settings(settings: Distillation, *, has_labels: bool) -> dict[str, object]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import argparse
 import itertools
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count
-from bert_keras.cli.console import ProgressBar, print_result, print_settings
+from bert_keras.cli.console import ProgressBar, Result, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options import task_options
 from bert_keras.cli.options.argument_checks import check_all, check_exists, read_model
@@ -26,7 +26,6 @@ from bert_keras.publishing import check_writable_file, publish_file
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.pipelines.readers.bad_examples import BadExamples
-    from bert_keras.tasks.base import Task
 
 
 _TEXT_ENDINGS = (".text", ".md", "")  # in addition to .txt
@@ -44,22 +43,16 @@ def add_arguments(options: Options) -> None:
     task_options.add_prompt(options, default="the model's default prompt")
     task_options.add_file_options(options)
     task_options.add_on_error(options)
-    add_options(options)
-    options.add_argument("--overwrite", action="store_true", help="replace existing files")
-
-
-def add_options(options: Options) -> None:
-    """Add the options for masked LMs."""
     group = options.add_group("masked LMs (docs/guide/pretraining.md)")
     group.add_option("--limit", positive_integer, "evaluate only the first N sequences or texts")
     group.add_option("--split", ("held_out", "train"), "split of the records (default held_out)")
     group.add_option("--seed", non_negative_integer, "random seed of the masks in records (default 0)")
+    options.add_overwrite("replace existing files")
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
-    from bert_keras.pipelines.readers.bad_examples import BadExamples
-    from bert_keras.tasks.examples.scoring_data import find_labelled_columns, read_scoring_data
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
+    from bert_keras.tasks.examples.scoring_data import find_labelled_columns
     from bert_keras.tasks.task_loading import read_checkpoint_task
 
     inputs, outs = [arguments.checkpoint, arguments.file], [path for path in (arguments.out, arguments.plot) if path]
@@ -73,25 +66,34 @@ def run(arguments: argparse.Namespace) -> None:
         return _evaluate_masked_lm(arguments, checkpoint)
     lengths = task_options.get_given_options(arguments, "max_sequence_length", "window_overlap")
     task = task_options.select_prompt(arguments, read_checkpoint_task(checkpoint, **lengths))
-    check_all(
-        lambda: task_options.check_options_of_task(arguments, task.name, task.problem),
+    examples, bad = task_options.read_labelled_examples(
+        arguments,
+        task,
+        arguments.file,
         lambda: _check_no_masked_lm_options(arguments),
-        lambda: task_options.check_extension(arguments.file, task.name, arguments.format),
         *([lambda: task_options.check_can_plot(task)] if arguments.plot else []),
     )
-    files = task_options.get_file_options(arguments)
-    bad = BadExamples(skip=arguments.on_error == "skip")
-    examples = read_scoring_data(task, arguments.file, files, bad)
-    columns = task_options.describe_columns(find_labelled_columns(task, arguments.file, files))
-    columns |= task_options.describe_skipped(bad)
-    print_settings("evaluate", _describe_settings(arguments, task, len(examples), columns))
+    columns = find_labelled_columns(task, arguments.file, task_options.get_file_options(arguments))
+    shown = {"file": f"{arguments.file} ({len(examples):,} examples)", **task_options.describe_columns(columns)}
+    described = task_options.describe_task(task, **shown, **task_options.describe_skipped(bad))
+    print_settings("evaluate", {"checkpoint": arguments.checkpoint, **described})
     load_tensorflow()
     from bert_keras.tasks.predictor import Predictor
 
     predictor = Predictor.from_checkpoint(checkpoint, **lengths, **task_options.get_selected_prompt(task))
     with ProgressBar("evaluating", "examples") as bar:
         answers = predictor.answer(examples, progress=bar.update)
-    _print_scores(arguments, task, answers, examples, bad.num_bad)
+    scores = task.score(answers, examples)
+    _write_scores(arguments.out, scores)
+    if arguments.plot:
+        from bert_keras.metrics.confusion_figure import render_confusion_matrix
+
+        with publish_file(arguments.plot) as staging:
+            matrix = task.compute_confusion_matrix(answers, examples)
+            staging.write_bytes(render_confusion_matrix(matrix, task.labels))
+    sentence = f"{arguments.file}: {task_options.format_scores(scores, task.main_score)} on {len(examples):,} examples"
+    sentence += f"; {format_count(bad.num_bad, 'bad example')} skipped" if bad.num_bad else ""
+    return sentence, {"examples": len(examples), "skipped": bad.num_bad, **scores}
 
 
 def _check_no_masked_lm_options(arguments: argparse.Namespace) -> None:
@@ -100,13 +102,13 @@ def _check_no_masked_lm_options(arguments: argparse.Namespace) -> None:
         raise InputError(f"{task_options.format_options(given)} is for models with a masked-LM head: leave it out")
 
 
-def _evaluate_masked_lm(arguments: argparse.Namespace, checkpoint: Checkpoint) -> None:
-    """Evaluate a masked LM on a records folder or on texts, and print the scores."""
+def _evaluate_masked_lm(arguments: argparse.Namespace, checkpoint: Checkpoint) -> Result:
+    """Evaluate a masked LM on a records folder or on texts."""
     is_records = arguments.file.is_dir()
     _check_options(arguments, is_records=is_records)
     scores = _score_records(arguments, checkpoint) if is_records else _score_texts(arguments, checkpoint)
     _write_scores(arguments.out, scores)
-    print_result(f"{arguments.file}: {_format_summary(scores)}", scores, as_json=arguments.json)
+    return f"{arguments.file}: {_format_summary(scores)}", scores
 
 
 def _score_records(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dict[str, float]:
@@ -219,40 +221,9 @@ def _format_summary(scores: Mapping[str, float]) -> str:
     )
 
 
-def _print_scores(
-    arguments: argparse.Namespace, task: Task, answers: Sequence, examples: Sequence, num_skipped: int
-) -> None:
-    """Print the scores, and write them and the confusion matrix to the given files."""
-    scores = task.score(answers, examples)
-    _write_scores(arguments.out, scores)
-    if arguments.plot:
-        from bert_keras.metrics.confusion_figure import render_confusion_matrix
-
-        with publish_file(arguments.plot) as staging:
-            matrix = task.compute_confusion_matrix(answers, examples)
-            staging.write_bytes(render_confusion_matrix(matrix, task.labels))
-    sentence = f"{arguments.file}: {task_options.format_scores(scores, task.main_score)} on {len(examples):,} examples"
-    sentence += f"; {format_count(num_skipped, 'bad example')} skipped" if num_skipped else ""
-    result = {"examples": len(examples), "skipped": num_skipped, **scores}
-    print_result(sentence, result, as_json=arguments.json)
-
-
 def _check_distinct(outs: list[pathlib.Path]) -> None:
     if len({path.resolve() for path in outs}) < len(outs):
         raise InputError(f"--out and --plot are both {outs[0]}; expected two different files: name another one")
-
-
-def _describe_settings(
-    arguments: argparse.Namespace, task: Task, num_examples: int, columns: dict[str, object]
-) -> dict[str, object]:
-    return {
-        "checkpoint": arguments.checkpoint,
-        "task": task_options.format_task(task),
-        "file": f"{arguments.file} ({num_examples:,} examples)",
-        **columns,
-        **task_options.describe_prompt(task),
-        "sequences": task_options.format_lengths(task),
-    }
 
 
 def _write_scores(out: pathlib.Path | None, scores: Mapping[str, float]) -> None:

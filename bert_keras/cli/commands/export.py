@@ -15,12 +15,9 @@ from typing import TYPE_CHECKING
 
 from bert_keras.cli.console import (
     ProgressBar,
-    format_not_carried_over,
+    Result,
+    format_notes,
     format_parity_table,
-    format_scores,
-    format_tokenizer_differences,
-    format_trimmed_vocabulary,
-    print_result,
     print_settings,
 )
 from bert_keras.cli.interrupts import load_tensorflow
@@ -64,7 +61,10 @@ def add_arguments(options: Options) -> None:
     )
     options.add_thorough()
     _add_quantization_options(options)
-    _add_tflite_options(options)
+    group = options.add_group("TFLite")
+    group.add_option("--tflite-length", positive_integer, "sequence length (default: that of the task, at most 128)")
+    signatures = "also write a file with one signature per length, such as 32 64 128"
+    group.add_option("--tflite-lengths", positive_integer, signatures, nargs="+")
     task_options.add_file_options(options)
     task_options.add_on_error(options)
     options.add_overwrite("replace tflite/, onnx/ and deploy/ in OUT; a SavedModel always gets a new version number")
@@ -86,15 +86,8 @@ def _add_quantization_options(options: Options) -> None:
     group.add_option("--calibrate", pathlib.Path, calibrate)
 
 
-def _add_tflite_options(options: Options) -> None:
-    group = options.add_group("TFLite")
-    group.add_option("--tflite-length", positive_integer, "sequence length (default: that of the task, at most 128)")
-    signatures = "also write a file with one signature per length, such as 32 64 128"
-    group.add_option("--tflite-lengths", positive_integer, signatures, nargs="+")
-
-
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
     from bert_keras.export.settings import ExportSettings
     from bert_keras.export.targets import check_export_target
 
@@ -124,13 +117,12 @@ def run(arguments: argparse.Namespace) -> None:
             checkpoint, arguments.out, arguments.to, overwrite=arguments.overwrite, progress=bar.update, **settings
         )
     reports = parity["artifacts"]
-    tables = [*format_parity_table(reports).split("\n"), *format_scores(reports), *format_not_carried_over(reports)]
-    tables += [*format_tokenizer_differences(reports), *format_trimmed_vocabulary(reports)]
-    lines = [*tables, f"wrote {arguments.out}: each artifact was compared with the checkpoint in a fresh process"]
+    lines = [*format_parity_table(reports).split("\n"), *format_notes(reports)]
+    lines.append(f"wrote {arguments.out}: each artifact was compared with the checkpoint in a fresh process")
     guides = [arguments.out / folder / "README.md" for kind, folder in _GUIDES.items() if kind in arguments.to]
     if guides:
         lines.append(f"commands to serve it: {', '.join(map(str, guides))}")
-    print_result(lines, {"out": str(arguments.out), **parity}, as_json=arguments.json)
+    return lines, {"out": str(arguments.out), **parity}
 
 
 def _get_settings(arguments: argparse.Namespace) -> dict[str, object]:
@@ -193,15 +185,9 @@ def _read_calibration(arguments: argparse.Namespace, checkpoint: Checkpoint) -> 
 def _read_examples(arguments: argparse.Namespace, checkpoint: Checkpoint) -> tuple[list, dict[str, object]]:
     """Read the examples on which TFLite files are evaluated; return them and the number skipped, to print."""
     from bert_keras.heads.known_heads import find_finetuned_head
-    from bert_keras.pipelines.readers.bad_examples import BadExamples
-    from bert_keras.tasks.examples.scoring_data import read_scoring_data
     from bert_keras.tasks.task_loading import read_checkpoint_task
 
     if find_finetuned_head(checkpoint.model) is None:
         raise InputError(f"{arguments.checkpoint} has no task head, so it cannot be evaluated: leave out --eval")
-    task = read_checkpoint_task(checkpoint)
-    task_options.check_options_of_task(arguments, task.name, task.problem)
-    task_options.check_extension(arguments.eval, task.name, arguments.format)
-    bad = BadExamples(skip=arguments.on_error == "skip")
-    examples = read_scoring_data(task, arguments.eval, task_options.get_file_options(arguments), bad)
+    examples, bad = task_options.read_labelled_examples(arguments, read_checkpoint_task(checkpoint), arguments.eval)
     return examples, task_options.describe_skipped(bad)

@@ -4,7 +4,7 @@ import argparse
 import dataclasses
 from collections.abc import Iterator
 
-from bert_keras.cli.console import print_result, print_settings
+from bert_keras.cli.console import Result, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options.argument_checks import check_all, check_unicode, read_model
 from bert_keras.cli.options.declaring import Options, positive_integer
@@ -20,8 +20,8 @@ def add_arguments(options: Options) -> None:
     options.add_option("--top-k", positive_integer, "number of predictions per [MASK]", 5)
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
     from bert_keras.tasks.mask_checks import check_has_masked_lm, check_have_masks, check_top_k
 
     checkpoint, texts = check_all(lambda: read_model(arguments.model), lambda: list(_read_texts(arguments.texts)))
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
     lines = []
     for text, masks in zip(texts, filled, strict=True):
         lines += [*([""] if lines else []), *_format_predictions(text, masks)]
-    print_result(lines, {"model": str(arguments.model), "texts": result}, as_json=arguments.json)
+    return lines, {"model": str(arguments.model), "texts": result}
 
 
 def _read_texts(arguments: list[str]) -> Iterator[str]:

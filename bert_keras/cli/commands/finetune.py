@@ -19,7 +19,7 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.console import print_result, print_table
+from bert_keras.cli.console import Result, print_table
 from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options import finetuning_options, task_options, training_options
 from bert_keras.cli.options.declaring import Options, positive_integer
@@ -87,13 +87,13 @@ def apply_config(arguments: argparse.Namespace) -> None:
         )
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
     apply_config(arguments)
     checkpoint, settings = _checked(arguments)
     data = _read(arguments, checkpoint)  # before the workers start, so that a bad file is reported once
     if training_options.run_in_workers(arguments):
-        return
+        return None
     adapters = _describe_adapters(settings, data.task, checkpoint)
     load_tensorflow()
     strategy = training_options.prepare_devices(arguments)
@@ -113,11 +113,10 @@ def run(arguments: argparse.Namespace) -> None:
 
     shown = names | described | describe_search(arguments, space)
     tuned = finetuning_options.run_training(arguments, data, settings, strategy, shown, train)
-    if tuned is not None:
-        _print_result(arguments, tuned)
+    return None if tuned is None else _make_result(arguments, tuned)
 
 
-def _print_result(arguments: argparse.Namespace, tuned: FineTuned) -> None:
+def _make_result(arguments: argparse.Namespace, tuned: FineTuned) -> Result:
     from bert_keras.training.finetuned_folder import collect_metrics
 
     if tuned.trials:
@@ -127,7 +126,7 @@ def _print_result(arguments: argparse.Namespace, tuned: FineTuned) -> None:
     result = {"out": str(arguments.out), **collect_metrics(tuned), "warnings": list(tuned.data.warnings)}
     if tuned.trials:
         result["trials"] = [dataclasses.asdict(trial) for trial in tuned.trials]
-    print_result(finetuning_options.format_written(arguments, tuned, scores), result, as_json=arguments.json)
+    return finetuning_options.format_written(arguments, tuned, scores), result
 
 
 def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, FineTuning]:
@@ -180,13 +179,14 @@ def _describe_task(data: TrainingData) -> dict[str, object]:
     """Return the task and its labels, to print."""
     task = data.task
     shown = task_options.describe_skipped(data.bad)
-    shown |= {"task": task_options.format_task(task), **task_options.describe_columns(data.columns)}
+    facts = task_options.describe_columns(data.columns)
     if labels := getattr(task, "labels", ()):
-        shown["labels"] = f"{len(labels)}: {', '.join(labels[:8])}{' ...' if len(labels) > 8 else ''}"
+        facts["labels"] = f"{len(labels)}: {', '.join(labels[:8])}{' ...' if len(labels) > 8 else ''}"
     if task.has_confusion_matrix:
-        shown["baseline"] = _format_baseline(data.train, data.dev)
-    shown |= task_options.describe_prompt(task)
-    shown["sequences"] = task_options.format_lengths(task)
+        [(label, _)] = collections.Counter(example.label for example in data.train).most_common(1)
+        share = sum(example.label == label for example in data.dev) / len(data.dev)
+        facts["baseline"] = f"accuracy {share:.4g} (always {label})"
+    shown |= task_options.describe_task(task, **facts)
     rare = ("class_weights", "labelled_tokens", "max_answer_length", "highest_score")
     unusual = {name: getattr(task, name, None) for name in rare}
     usual = (None, "equal", "first", 1.0)
@@ -208,13 +208,6 @@ def _describe_adapters(settings: FineTuning, task: Task, checkpoint: Checkpoint)
     )
     share = f"{num_trained:,} of {num_parameters:,} parameters are trained ({num_trained / num_parameters:.2%})"
     return {"LoRA": f"rank {settings.lora_rank}, alpha {settings.lora_alpha}; {share}"}
-
-
-def _format_baseline(train: list, dev: list) -> str:
-    """Format the accuracy of the majority-class baseline."""
-    [(label, _)] = collections.Counter(example.label for example in train).most_common(1)
-    share = sum(example.label == label for example in dev) / len(dev)
-    return f"accuracy {share:.4g} (always {label})"
 
 
 def check_search(arguments: argparse.Namespace) -> None:

@@ -12,7 +12,7 @@ import pathlib
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 
-from bert_keras.cli.console import format_table, print_result, print_settings
+from bert_keras.cli.console import Result, format_table, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options.argument_checks import check_all, read_any_model
 from bert_keras.cli.options.declaring import Options, parse_model_path, positive_integer, positive_number
@@ -48,8 +48,8 @@ def add_arguments(options: Options) -> None:
     options.add_overwrite()
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
     out, inputs = arguments.pictures, [arguments.model]
     pictures = (
         lambda: check_writable_folder(out, "plan", overwrite=arguments.overwrite, inputs=inputs),
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> None:
     tables = format_tables(planned)
     if arguments.steps:
         tables.append(format_steps(planned))
-    print_result("\n\n".join(tables).split("\n"), planned.to_dict(), as_json=arguments.json)
+    return "\n\n".join(tables).split("\n"), planned.to_dict()
 
 
 def _check_model(arguments: argparse.Namespace) -> None:

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count
-from bert_keras.cli.console import ProgressBar, print_line, print_result, print_settings
+from bert_keras.cli.console import ProgressBar, Result, print_line, print_settings
 from bert_keras.cli.options import task_options
 from bert_keras.cli.options.argument_checks import check_all, check_exists, check_unicode
 from bert_keras.cli.options.declaring import Options, positive_integer
@@ -68,7 +68,7 @@ def add_arguments(options: Options) -> None:
     task_options.add_prompt(options, default="the model's default prompt")
     _add_engine_options(options)
     task_options.add_file_options(options, labelled=False)
-    options.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    options.add_overwrite("replace an existing file")
 
 
 def _add_engine_options(options: Options) -> None:
@@ -84,8 +84,8 @@ def _add_engine_options(options: Options) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
     from bert_keras.tasks.task_loading import read_checkpoint_task
 
     arguments.texts = get_texts(arguments.inputs)
@@ -101,7 +101,12 @@ def run(arguments: argparse.Namespace) -> None:
     task = task_options.select_prompt(arguments, read_checkpoint_task(model.checkpoint, **lengths))
     check_all(lambda: task.check_top(arguments.top, "--top"), lambda: _check_file_options(arguments, task))
     columns, read = _open_input(arguments, task)
-    print_settings("predict", _describe_settings(arguments, model, task, columns))
+    shown = {"checkpoint": arguments.model}
+    if model.artifact is not None:
+        shown = {"artifact": model.artifact.path, "engine": model.artifact.engine}
+    file = "standard input" if arguments.file == "-" else arguments.file
+    texts = {"text": " + ".join(arguments.texts)} if arguments.texts else {"file": file}
+    print_settings("predict", shown | task_options.describe_task(task, **texts, **columns))
     changes = lengths | task_options.get_selected_prompt(task)
     predictor = model.load(arguments, changes)
     stream, settings = sys.stdout, _describe_run(arguments, model, path)
@@ -113,9 +118,9 @@ def run(arguments: argparse.Namespace) -> None:
         counts += f", {format_count(position.num_skipped, 'bad line')} skipped"
     if out:
         result = {"out": str(out), "answers": position.num_answers, "skipped": position.num_skipped}
-        print_result(f"wrote {out}: {counts}", result, as_json=arguments.json)
-    else:
-        print_line(counts)
+        return f"wrote {out}: {counts}", result
+    print_line(counts)
+    return None
 
 
 def get_texts(inputs: list[str]) -> list[str]:
@@ -174,24 +179,6 @@ def _open_input(arguments: argparse.Namespace, task: Task) -> tuple[dict[str, ob
     if first and first[0].error is not None and arguments.on_error == "stop":
         raise first[0].error
     return columns, itertools.chain(first, read)
-
-
-def _describe_settings(
-    arguments: argparse.Namespace, model: PredictionModel, task: Task, columns: dict[str, object]
-) -> dict[str, object]:
-    if model.artifact is None:
-        shown = {"checkpoint": arguments.model}
-    else:
-        shown = {"artifact": model.artifact.path, "engine": model.artifact.engine}
-    file = "standard input" if arguments.file == "-" else arguments.file
-    return {
-        **shown,
-        "task": task_options.format_task(task),
-        **({"text": " + ".join(arguments.texts)} if arguments.texts else {"file": file}),
-        **columns,
-        **task_options.describe_prompt(task),
-        "sequences": task_options.format_lengths(task),
-    }
 
 
 def _describe_run(

@@ -12,23 +12,13 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.console import print_result, print_settings
+from bert_keras.cli.console import Result, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
+from bert_keras.cli.options import training_options
 from bert_keras.cli.options.argument_checks import check_all, check_exists, read_model
 from bert_keras.cli.options.declaring import (
     Options,
     parse_model_path,
-)
-from bert_keras.cli.options.training_options import (
-    add_setting,
-    add_training_options,
-    check_out,
-    check_tracking,
-    format_backups,
-    format_batch,
-    get_run_arguments,
-    prepare_devices,
-    run_in_workers,
 )
 from bert_keras.training.config.sources import OLD_VALUES
 from bert_keras.training.config.tables import RunSettings
@@ -77,27 +67,28 @@ def add_arguments(options: Options) -> None:
     for flag, key in _OPTIONS.items():
         table, _, name = key.rpartition(".")
         settings = tables[table] if table else RunSettings
-        add_setting(groups.get(table, options), settings, name, flag, dest=key, **_EXTRAS.get(key, {}))
+        training_options.add_setting(groups.get(table, options), settings, name, flag, dest=key, **_EXTRAS.get(key, {}))
     options.add_flag("--no-xla", "do not compile the training step: slower steps, but training starts immediately")
     options.add_repeatable("--set", "KEY=VALUE", "any other setting, in TOML syntax")
-    add_training_options(options)
+    training_options.add_training_options(options)
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
+    named = [path for path in (arguments.config, vars(arguments)["model.start_from"]) if path is not None]
     *_, (settings, manifests) = check_all(
         *(lambda path=path: check_exists(path, "a records folder from make-records") for path in arguments.records),
-        lambda: check_out(arguments, *_list_inputs(arguments)),
-        lambda: check_tracking(arguments),
+        lambda: training_options.check_out(arguments, *arguments.records, *map(pathlib.Path, named)),
+        lambda: training_options.check_tracking(arguments),
         lambda: resolve_settings(arguments),
     )
     start = _read_start(settings, arguments)
     settings = settings if start is None else start.run
-    if run_in_workers(arguments):
-        return
+    if training_options.run_in_workers(arguments):
+        return None
     plans = settings.plan([manifest["splits"]["train"]["num_records"] for manifest in manifests])
     load_tensorflow()
-    strategy = prepare_devices(arguments)
+    strategy = training_options.prepare_devices(arguments)
     from bert_keras.training.pretraining_to_folder import describe_metrics, pretrain
     from bert_keras.training.strategies import is_chief
     from bert_keras.training.tracking.tracked_training import FitProgress
@@ -110,18 +101,12 @@ def run(arguments: argparse.Namespace) -> None:
             arguments.records,
             arguments.out,
             settings=settings,
-            **get_run_arguments(arguments, progress, strategy),
+            **training_options.get_run_arguments(arguments, progress, strategy),
         )
     if not is_chief(strategy):
-        return
+        return None
     sentence = f"wrote {arguments.out}: {describe_metrics(trained.metrics)}"
-    print_result(sentence, {"out": str(arguments.out), **trained.metrics}, as_json=arguments.json)
-
-
-def _list_inputs(arguments: argparse.Namespace) -> list[pathlib.Path]:
-    """Return all paths that the run reads."""
-    named = (arguments.config, vars(arguments)["model.start_from"])
-    return [*arguments.records, *(pathlib.Path(path) for path in named if path is not None)]
+    return sentence, {"out": str(arguments.out), **trained.metrics}
 
 
 def resolve_settings(arguments: argparse.Namespace) -> tuple[Pretraining, list[dict]]:
@@ -155,7 +140,7 @@ def _read_start(settings: Pretraining, arguments: argparse.Namespace) -> Start |
     folder = parse_model_path(settings.model.start_from)
     if isinstance(folder, pathlib.Path):
         check_exists(folder, "a checkpoint folder")
-        check_out(arguments, folder)  # `--config` may name it as well
+        training_options.check_out(arguments, folder)  # `--config` may name it as well
     # before TensorFlow is loaded, which some formats need
     check_start_tokenizer(settings.model.start_from, arguments.records)
     return resolve_start(settings, read_model(folder))
@@ -187,7 +172,7 @@ def _describe_settings(
     for number, plan in enumerate(plans, 1):
         shown[f"phase {number}" if len(plans) > 1 else "budget"] = _format_budget(plan, manifests[plan.records])
     parts = settings.batches.accumulation_steps
-    divisions = dict.fromkeys(format_batch(plan.batch_size, strategy, parts) for plan in plans)
+    divisions = dict.fromkeys(training_options.format_batch(plan.batch_size, strategy, parts) for plan in plans)
     units = _MASK_UNIT_NAMES[settings.batches.mask_unit]
     shown["batches"] = (
         f"{' then '.join(divisions)}, {settings.batches.masking} masks of {units}, "
@@ -201,7 +186,7 @@ def _describe_settings(
     shown["held out"] = (
         f"{held_out:,} sequences" if held_out else "none: no evaluation (see make-records --held-out-rate)"
     )
-    return shown | {"seed": settings.seed, "backups": format_backups(arguments)}
+    return shown | {"seed": settings.seed, "backups": training_options.format_backups(arguments)}
 
 
 def _format_budget(plan: PhasePlan, manifest: Mapping) -> str:

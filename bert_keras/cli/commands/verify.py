@@ -5,7 +5,6 @@ export, of which all artifacts are checked.
 """
 
 import argparse
-import pathlib
 
 from bert_keras.cli.console import format_parity_table, print_result, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
@@ -22,18 +21,15 @@ def add_arguments(options: Options) -> None:
     options.add_thorough()
 
 
-def _check_runtimes(artifacts: list[pathlib.Path]) -> None:
-    """Raise `MissingExtraError` if the runtime of an artifact is not installed."""
-    for path in artifacts:
-        check_can_run(path.suffix.removeprefix("."))
-
-
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from bert_keras.export.targets import find_artifacts
 
     _, checkpoint = check_all(
-        lambda: check_exists(arguments.artifact, "an artifact") or _check_runtimes(find_artifacts(arguments.artifact)),
+        lambda: (
+            check_exists(arguments.artifact, "an artifact")
+            or [check_can_run(path.suffix.removeprefix(".")) for path in find_artifacts(arguments.artifact)]
+        ),
         lambda: read_model(arguments.checkpoint),
     )
     print_settings("verify", {"artifact": arguments.artifact, "checkpoint": arguments.checkpoint})

@@ -18,6 +18,8 @@ from bert_keras.tasks.engines.cores import count_cores
 
 _MAX_INTEGER = 10**12  # so that the product of two fits into 64 bits
 _MAX_NUMBER = 1e30
+# `shtab.FILE`: the function of each shell's script that completes files and folders; a test compares them
+FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
 # an entry of a section of a docstring: names of fields, and a text of one or more lines
 _ENTRY = re.compile(r"^ {4}([a-z][a-z_0-9, ]*): (.*(?:\n {5,}.*)*)", re.MULTILINE)
 
@@ -83,7 +85,12 @@ class Options:
 
     def __init__(self, parser: argparse.ArgumentParser):
         self.parser = parser
-        self.add_argument = parser.add_argument
+
+    def add_argument(self, *names: str, **options: object) -> None:
+        """Add an argument, as argparse does; shells complete the paths of files and folders."""
+        action = self.parser.add_argument(*names, **options)
+        if action.type in (pathlib.Path, parse_model_path):
+            action.complete = FILES  # shtab reads this attribute
 
     def add_group(self, title: str) -> Options:
         """Add a group with a title, and return it."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import quote
+from bert_keras.cli.options.argument_checks import check_all
 from bert_keras.cli.options.declaring import Options, non_negative_integer, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.figures import check_matplotlib
@@ -94,12 +95,6 @@ def get_selected_prompt(task: Task) -> dict[str, object]:
     return {"prompt": task.prompt} if getattr(task, "prompt", None) is not None else {}
 
 
-def describe_prompt(task: Task) -> dict[str, object]:
-    """Return the text that is put before each text, to print; empty if there is none."""
-    prompt = getattr(task, "prompt_text", "")
-    return {"prompt": f"{quote(prompt)} before each text"} if prompt else {}
-
-
 def check_options_of_task(
     arguments: argparse.Namespace,
     task: str,
@@ -118,6 +113,26 @@ def check_extension(path: pathlib.Path, task: str, file_format: str | None) -> N
         raise InputError(
             f"{path} is a file for the task {file_task}, and the task is {task}: name another file or task"
         )
+
+
+def read_labelled_examples(
+    arguments: argparse.Namespace, task: Task, path: pathlib.Path, *checks: Callable[[], object]
+) -> tuple[list, BadExamples]:
+    """Read labelled examples for a task, and return them and the bad ones.
+
+    Raises:
+        InputError: one of `checks` failed, the file or an option is for another task, or an example is bad.
+    """
+    from bert_keras.pipelines.readers.bad_examples import BadExamples
+    from bert_keras.tasks.examples.scoring_data import read_scoring_data
+
+    check_all(
+        lambda: check_options_of_task(arguments, task.name, task.problem),
+        lambda: check_extension(path, task.name, arguments.format),
+        *checks,
+    )
+    bad = BadExamples(skip=arguments.on_error == "skip")
+    return read_scoring_data(task, path, get_file_options(arguments), bad), bad
 
 
 def get_file_options(arguments: argparse.Namespace) -> FileOptions:
@@ -143,6 +158,13 @@ def format_task(task: Task) -> str:
     kinds = [kind for name in ("problem", "objective") if (kind := getattr(task, name, None)) is not None]
     kinds += ["some questions have no answer"] if getattr(task, "allows_null", False) else []
     return ", ".join([task.name, *kinds])
+
+
+def describe_task(task: Task, **shown: object) -> dict[str, object]:
+    """Return the task, other settings of its data, the prompt and the lengths, to print."""
+    prompt = getattr(task, "prompt_text", "")
+    described = {"prompt": f"{quote(prompt)} before each text"} if prompt else {}
+    return {"task": format_task(task), **shown, **described, "sequences": format_lengths(task)}
 
 
 def describe_columns(columns: Columns | None) -> dict[str, object]:

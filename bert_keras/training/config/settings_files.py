@@ -26,8 +26,7 @@ from bert_keras.training.config.settings import (
     list_fields,
     settings,
 )
-from bert_keras.training.config.sources import upgrade_settings
-from bert_keras.training.config.toml_files import read_toml
+from bert_keras.training.config.sources import read_toml, upgrade_settings
 
 if TYPE_CHECKING:
     from bert_keras.tasks.base import Task

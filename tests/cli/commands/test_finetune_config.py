@@ -10,7 +10,7 @@ from bert_keras.cli.main import main, parser
 from bert_keras.cli.options.finetuning_options import make_settings
 from bert_keras.errors import InputError
 from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.config.toml_files import parse_toml
+from bert_keras.training.config.sources import parse_toml
 
 FILE = """
 task = "classify"
