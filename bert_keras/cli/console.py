@@ -152,23 +152,17 @@ def _format_cell(value: float | str | None) -> str:
 
 def get_peak_memory(*, of_workers: bool = False) -> int | None:
     """Return the peak memory of this process, or of its largest finished worker process; None on Windows."""
-    if not of_workers and (peak := _read_linux_peak_memory()):
-        return peak
+    if not of_workers:
+        with contextlib.suppress(OSError):  # Linux reports this program alone, `ru_maxrss` also the one that started it
+            for line in pathlib.Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+                if line.startswith("VmHWM:"):
+                    return 1024 * int(line.split()[1])
     try:
         import resource
     except ModuleNotFoundError:
         return None
     usage = resource.getrusage(resource.RUSAGE_CHILDREN if of_workers else resource.RUSAGE_SELF)
     return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def _read_linux_peak_memory() -> int | None:
-    """Return the peak that Linux reports for this program; `ru_maxrss` would include the program that started it."""
-    try:
-        lines = pathlib.Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), None)
 
 
 def format_peak_memory(result: Mapping[str, object]) -> str:

@@ -185,21 +185,6 @@ class Position(NamedTuple):
     num_answers: int = 0
 
 
-class StandardOutput:
-    """Write answers to standard output."""
-
-    start = Position()
-
-    def __init__(self, stream: TextIO):
-        self._stream = stream
-
-    def write(self, lines: str, position: Position) -> None:
-        """Write lines at once."""
-        del position
-        self._stream.write(lines)
-        self._stream.flush()
-
-
 class AnswerFile:
     """Write answers to the partial file of a run.
 
@@ -257,8 +242,10 @@ def open_output(
     standard_output: TextIO,
     fingerprint: Mapping[str, object],
     report: Callable[[str], None],
-) -> Iterator[StandardOutput | AnswerFile]:
-    """Yield the output of a run; a file appears under its name when the block ends without an error.
+) -> Iterator[tuple[Position, Callable[[str, Position], None]]]:
+    """Yield the position after which a run continues, and a function that writes lines and the position after them.
+
+    A file appears under its name when the block ends without an error.
 
     If the block ends with an `InputError`, nothing is left; after any other error, such as Ctrl-C, the partial folder
     is kept and the same command continues.
@@ -270,7 +257,12 @@ def open_output(
         report: prints a sentence if an unfinished run is continued.
     """
     if out is None:
-        yield StandardOutput(standard_output)
+
+        def write(lines: str, _: Position) -> None:
+            standard_output.write(lines)
+            standard_output.flush()
+
+        yield Position(), write
         return
     folder = get_companion_folder(out, "partial")
     folder.mkdir(parents=True, exist_ok=True)
@@ -278,7 +270,7 @@ def open_output(
         file = AnswerFile(folder, fingerprint, report)
         try:
             with contextlib.closing(file):
-                yield file
+                yield file.start, file.write
             with publish_file(out) as staging:
                 os.replace(file.path, staging)
         except InputError:

@@ -64,7 +64,13 @@ def _parse_and_run(commands: Sequence[str], words: list[str]) -> int:
         except Exception as error:
             if not is_json():
                 raise
-            _print_traceback(arguments.command, error)
+            import traceback
+
+            # as one event; in the text format, Python prints the traceback
+            text = f"bert-keras {arguments.command}: {type(error).__name__}: {error}"
+            values = {"event": "error", "level": "error", "command": arguments.command}
+            lines = "".join(traceback.format_exception(error))
+            print_line(text, max_length=MAX_MESSAGE_LENGTH, traceback=lines, **values)
             return _UNEXPECTED_ERROR
     if message is not None:
         text = f"bert-keras {arguments.command}: {message}"
@@ -87,7 +93,10 @@ def _run(arguments: argparse.Namespace) -> tuple[int, object]:
     except OSError as error:  # for example a full disk or a folder without write permission
         if isinstance(error, BrokenPipeError) and _is_standard_output_closed():  # `| head -1` has read enough
             return _SUCCESS, None
-        _flush_or_drop_standard_output()
+        try:
+            sys.stdout.flush()
+        except OSError:  # discard what cannot be written
+            redirect_to_null(sys.stdout)
         return BAD_INPUT, f"{error.filename or 'the disk'}: {error.strerror or error}"
     except (ParityError, DoctorError) as error:
         return _CHECK_FAILED, error
@@ -106,14 +115,6 @@ def run_parsed(arguments: argparse.Namespace) -> None:
         print_result(*result, as_json=arguments.json)
 
 
-def _print_traceback(command: str, error: Exception) -> None:
-    """Print an error that we did not expect as one event; in the text format, Python prints it."""
-    import traceback
-
-    text, lines = f"bert-keras {command}: {type(error).__name__}: {error}", "".join(traceback.format_exception(error))
-    print_line(text, max_length=MAX_MESSAGE_LENGTH, event="error", level="error", command=command, traceback=lines)
-
-
 def _is_standard_output_closed() -> bool:
     """Return whether the reader of standard output has closed it.
 
@@ -125,14 +126,6 @@ def _is_standard_output_closed() -> bool:
         return False
     redirect_to_null(sys.stdout)
     return True
-
-
-def _flush_or_drop_standard_output() -> None:
-    """Flush standard output; discard what cannot be written, for example on a full disk."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        redirect_to_null(sys.stdout)
 
 
 def make_parser(commands: Sequence[str]) -> argparse.ArgumentParser:

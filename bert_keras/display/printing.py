@@ -62,10 +62,12 @@ def print_line(
         write_line(printable(text, max_length=max_length), sys.stdout)
         return
     with ignore_write_errors(sys.stderr):
-        if isinstance(sys.stderr, JsonLines):
-            _write_event(sys.stderr, str(text), max_length, event, level, values)
-        else:
+        if not isinstance(sys.stderr, JsonLines):
             write_line(printable(text, max_length=max_length), sys.stderr)
+        elif is_event(text := str(text)):  # from a worker process
+            sys.stderr.write_event(text)
+        elif text := text.strip():  # without indentation, and not at all if it is empty
+            sys.stderr.write_event(format_event(event, printable(text, max_length=max_length), level, **values))
 
 
 def write_line(text: str, stream: TextIO) -> None:
@@ -102,13 +104,3 @@ def ignore_write_errors(stream: TextIO) -> Iterator[None]:
         yield
     except OSError:
         redirect_to_null(stream)
-
-
-def _write_event(
-    stream: JsonLines, text: str, max_length: int | None, event: str, level: str, values: dict[str, object]
-) -> None:
-    """Write a line as an event: without indentation, and not at all if it is empty."""
-    if is_event(text):  # from a worker process
-        stream.write_event(text)
-    elif text := text.strip():
-        stream.write_event(format_event(event, printable(text, max_length=max_length), level, **values))

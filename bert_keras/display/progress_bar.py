@@ -104,17 +104,17 @@ class ProgressBar:
         self._first: tuple[float, int] | None = None  # time and number done at the first update
 
     def __enter__(self) -> "ProgressBar":
-        self._display = self._choose_display()
+        if not is_json() and is_notebook():
+            self._display = _NotebookBar()
+        elif not is_json() and can_move():
+            self._display = _TerminalBar(self._description, has_eta=self._has_rate)
+        else:
+            self._display = _Lines()
         self._display.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._display.stop()
-
-    def _choose_display(self) -> "_Lines | _TerminalBar | _NotebookBar":
-        if is_json() or not (is_notebook() or can_move()):
-            return _Lines()
-        return _NotebookBar() if is_notebook() else _TerminalBar(self._description, has_eta=self._has_rate)
 
     def print(self, text: str, *, event: str = "message", **values: object) -> None:
         """Print a line of text, above the bar on a terminal; a long line is not wrapped.

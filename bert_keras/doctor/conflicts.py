@@ -65,8 +65,9 @@ def check_conflicts(environment: Environment) -> Section:
         if len(found) > 1:
             fix = f"pip uninstall {' '.join(found)}  and then  {build_install_command(found[0])}"
             section.add_fault(group[0], f"{' and '.join(found)} are installed and overwrite each other's files", fix)
-    for name, text, fix in section.attempt("dependencies", lambda: list(_find_wrong_dependencies())) or ():
-        section.add_fault(name, text, fix)
+    with section.attempt("dependencies"):
+        for name, text, fix in _find_wrong_dependencies():
+            section.add_fault(name, text, fix)
     if not section.items:
         section.add_ok("packages, settings", "none of the known conflicts")
     return section
@@ -147,17 +148,14 @@ def check_import_paths(folder: pathlib.Path | None = None, variables: Mapping[st
     """
     folder = pathlib.Path.cwd() if folder is None else folder
     section = Section("Import paths")
-    section.add_ok("environment", _describe_environment())
+    kind = "virtual environment" if sys.prefix != sys.base_prefix else "no virtual environment"
+    users = ", user packages are used" if site.ENABLE_USER_SITE else ""
+    section.add_ok("environment", f"{sys.prefix} ({kind}{users})")
     if entries := variables.get("PYTHONPATH"):
         section.add_note("PYTHONPATH", entries)
     _check_hidden(section, folder)
     _check_versions(section, variables)
     return section
-
-
-def _describe_environment() -> str:
-    kind = "virtual environment" if sys.prefix != sys.base_prefix else "no virtual environment"
-    return f"{sys.prefix} ({kind}{', user packages are used' if site.ENABLE_USER_SITE else ''})"
 
 
 def _check_hidden(section: Section, folder: pathlib.Path) -> None:

@@ -121,17 +121,19 @@ def check_versions() -> Section:
     if read_version(NAME) not in (None, Version(__version__)):
         text = f"the code has version {__version__}, its installed metadata {read_version(NAME)}, so ranges may be old"
         section.add_note(NAME, f"{text}: install it again")
-    if section.attempt(NAME, _read_requirements) is None:
-        return section
-    _check_python(section)
-    for requirement in _read_requirements():
-        _check_required(section, requirement)
-    for extra in _list_extras():
-        packages = [one for one in _read_requirements(NAME, extra) if one.name != NAME]
-        if extra in _DEVELOPER_EXTRAS:
-            _count_packages(section, extra, packages)
-        else:
-            _check_extra(section, extra, packages)
+    with section.attempt(NAME):
+        requirements = _read_requirements()
+        _check_python(section)
+        for requirement in requirements:
+            _check_required(section, requirement)
+        for extra in _list_extras():
+            packages = [one for one in _read_requirements(NAME, extra) if one.name != NAME]
+            if extra in _DEVELOPER_EXTRAS:
+                num_installed = sum(read_version(one.name) is not None for one in packages)
+                add = section.add_ok if num_installed == len(packages) else section.add_note
+                add(f"[{extra}]", f"{num_installed} of {len(packages)} packages, for work on bert-keras itself")
+            else:
+                _check_extra(section, extra, packages)
     return section
 
 
@@ -171,9 +173,3 @@ def _check_extra(section: Section, extra: str, packages: list[Requirement]) -> N
             section.add_fault(name, f"{version}  is outside the supported {expected}", command)
         else:
             section.add_note(name, f"{version}  is outside the supported {expected}: {command}")
-
-
-def _count_packages(section: Section, extra: str, packages: list[Requirement]) -> None:
-    num_installed = sum(read_version(one.name) is not None for one in packages)
-    add = section.add_ok if num_installed == len(packages) else section.add_note
-    add(f"[{extra}]", f"{num_installed} of {len(packages)} packages, for work on bert-keras itself")

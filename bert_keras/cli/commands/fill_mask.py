@@ -42,7 +42,12 @@ def run(arguments: argparse.Namespace) -> Result:
     ]
     lines = []
     for text, masks in zip(texts, filled, strict=True):
-        lines += [*([""] if lines else []), *_format_predictions(text, masks)]
+        lines += [*([""] if lines else []), text]
+        for number, fillings in enumerate(masks, 1):
+            if len(masks) > 1:
+                lines.append(f"  [MASK] {number} of {len(masks)}")
+            width = max(len(filling.token) for filling in fillings)
+            lines += [f"  {filling.probability:6.1%}  {filling.token:<{width}}  {filling.text}" for filling in fillings]
     return lines, {"model": str(arguments.model), "texts": result}
 
 
@@ -59,14 +64,3 @@ def _read_texts(arguments: list[str]) -> Iterator[str]:
         if not any(lines):
             raise InputError("standard input has no text; expected lines with [MASK] in them: pipe them in")
         yield from filter(None, lines)
-
-
-def _format_predictions(text: str, masks: list) -> list[str]:
-    """Format a text and the predictions for its masks as lines."""
-    lines = [text]
-    for number, fillings in enumerate(masks, 1):
-        if len(masks) > 1:
-            lines.append(f"  [MASK] {number} of {len(masks)}")
-        width = max(len(filling.token) for filling in fillings)
-        lines += [f"  {filling.probability:6.1%}  {filling.token:<{width}}  {filling.text}" for filling in fillings]
-    return lines

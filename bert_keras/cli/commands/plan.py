@@ -27,6 +27,7 @@ if typing.TYPE_CHECKING:
 
 HEADS = tuple(head.plan_name for head in known_heads.HEADS if head.plan_name is not None)
 
+_SAME = ("head", "num_classes", "length", "batch_size", "num_masked", "quick")  # arguments of `plan` too
 _MEGABYTE, _GIGABYTE = 1e6, 1e9
 
 
@@ -56,7 +57,13 @@ def run(arguments: argparse.Namespace) -> Result:
         check_matplotlib,
     )
     check_all(lambda: _check_model(arguments), *(pictures if out else ()))
-    print_settings("plan", _describe_settings(arguments))
+    settings = {
+        "model": arguments.model,
+        "head": arguments.head or "that of the model",
+        "length": arguments.length or "128, or that of the recipe",
+        "batch_size": arguments.batch_size or "1, or that of the recipe",
+    }
+    print_settings("plan", settings)
     load_tensorflow()
     from bert_keras.analysis.cost_model.planning import plan
     from bert_keras.training.strategies import keep_freed_memory
@@ -64,13 +71,8 @@ def run(arguments: argparse.Namespace) -> Result:
     keep_freed_memory()  # as in training, because training steps are timed here
     planned = plan(
         arguments.model,
-        head=arguments.head,
-        num_classes=arguments.num_classes,
-        length=arguments.length,
-        batch_size=arguments.batch_size,
-        num_masked=arguments.num_masked,
+        **{name: getattr(arguments, name) for name in _SAME},
         memory_limit=None if arguments.memory is None else int(arguments.memory * _GIGABYTE),
-        quick=arguments.quick,
     )
     if out:
         from bert_keras.analysis.cost_model.plan_figures import save_plan_figures
@@ -100,15 +102,6 @@ def _check_model(arguments: argparse.Namespace) -> None:
         check_plan_length(arguments.length, config.max_sequence_length)
 
 
-def _describe_settings(arguments: argparse.Namespace) -> dict[str, object]:
-    return {
-        "model": arguments.model,
-        "head": arguments.head or "that of the model",
-        "length": arguments.length or "128, or that of the recipe",
-        "batch_size": arguments.batch_size or "1, or that of the recipe",
-    }
-
-
 def format_tables(plan: "Plan") -> list[str]:
     """Format a plan as tables, without the steps of the forward pass."""
     tables = [_format_parameters(plan), _format_flops(plan), _format_files(plan)]
@@ -121,7 +114,8 @@ def format_steps(plan: "Plan") -> str:
     """Format the forward pass as a table, one step per line."""
     rows = [("layer", "step", "equation", "inputs", "weights", "output")]
     for layer, step in _merge_equal_blocks(plan.steps, plan.config.num_layers):
-        shapes = (" ".join(map(_format_shape, group)) for group in (step.inputs, step.weights, [step.output]))
+        groups = (step.inputs, step.weights, [step.output])
+        shapes = (" ".join(f"({', '.join(map(str, shape))})" for shape in group) for group in groups)
         rows.append((layer, step.name, step.equation, *shapes))
     return format_table(rows, align_left=True)
 
@@ -208,10 +202,6 @@ def _format_duration(seconds: float) -> str:
     days, rest = divmod(round(seconds), 86_400)
     clock = str(datetime.timedelta(seconds=rest))
     return f"{days:,} d {clock}" if days else clock
-
-
-def _format_shape(shape: tuple[int, ...]) -> str:
-    return f"({', '.join(map(str, shape))})"
 
 
 def _merge_equal_blocks(steps: Sequence["Step"], num_layers: int) -> Iterator[tuple[str, "Step"]]:

@@ -19,7 +19,7 @@ import itertools
 import os
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count
@@ -28,11 +28,9 @@ from bert_keras.cli.options import task_options
 from bert_keras.cli.options.argument_checks import check_all, check_exists, check_unicode
 from bert_keras.cli.options.declaring import Options, positive_integer
 from bert_keras.cli.predictions import (
-    AnswerFile,
     ExampleStream,
     Position,
     PredictionModel,
-    StandardOutput,
     count_examples,
     fingerprint_files,
     format_json_line,
@@ -110,9 +108,9 @@ def run(arguments: argparse.Namespace) -> Result:
     changes = lengths | task_options.get_selected_prompt(task)
     predictor = model.load(arguments, changes)
     stream, settings = sys.stdout, _describe_run(arguments, model, path)
-    with _progress(out) as bar, open_output(out, stream, settings, bar.print) as output:
+    with _progress(out) as bar, open_output(out, stream, settings, bar.print) as (start, write):
         source = ExampleStream(read, skip=arguments.on_error == "skip", report=bar.print)
-        position = _answer(predictor, source, output, arguments, bar)
+        position = _answer(predictor, source, start, write, arguments, bar)
     counts = format_count(position.num_answers, "answer")
     if position.num_skipped:
         counts += f", {format_count(position.num_skipped, 'bad line')} skipped"
@@ -197,14 +195,15 @@ def _describe_run(
 def _answer(
     predictor: Predictor,
     source: ExampleStream,
-    out: StandardOutput | AnswerFile,
+    start: Position,
+    write: Callable[[str, Position], None],
     arguments: argparse.Namespace,
     bar: ProgressBar,
 ) -> Position:
     """Write one line per valid example, and return how many there were; the last error of `source` is raised then."""
     from bert_keras.tasks.examples.file_options import guess_format
 
-    position, total, file_format = out.start, None, None
+    position, total, file_format = start, None, None
     if arguments.file is not None:
         file_format = arguments.format or guess_format(arguments.file)
     if arguments.file not in (None, "-"):
@@ -222,7 +221,7 @@ def _answer(
             for line, answer in zip(source.take_lines(len(answers)), answers, strict=True)
         ]
         position = Position(source.num_read, source.num_skipped, position.num_answers + len(answers))
-        out.write("".join(lines), position)
+        write("".join(lines), position)
         bar.update(position.num_answers, total)
     if source.error is not None:
         raise source.error

@@ -58,7 +58,7 @@ def add_arguments(options: Options) -> None:
     group.add_repeatable("--label", "[NAME/]LABEL=N", "label of version N")
     group.add_setting(ServerSettings, "poll_seconds", positive_number, "--poll")
     group = options.add_group("network")
-    group.add_setting(ServerSettings, "host", str)
+    group.add_setting(ServerSettings, "host", str, metavar="HOST")
     group.add_setting(ServerSettings, "port", non_negative_integer)
     group.add_setting(ServerSettings, "grpc_port", non_negative_integer)
     group.add_flag("--no-grpc", "HTTP only")
@@ -83,11 +83,6 @@ def run(arguments: argparse.Namespace) -> None:
             raise MissingExtraError("bert-keras serve", package, "serve")
     models, settings = check_all(lambda: _read_models(arguments), lambda: _read_settings(arguments))
     print_settings("serve", _describe(models, settings))
-    _start(models, settings, arguments)
-
-
-def _start(models: list[ModelSettings], settings: ServerSettings, arguments: argparse.Namespace) -> None:
-    """Serve until the server is stopped."""
     from bert_keras.serving.server import serve
 
     def report(ports: dict[str, int | None]) -> None:
