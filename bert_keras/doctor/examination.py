@@ -33,13 +33,13 @@ def examine_environment(*, self_test: bool = True, progress: Callable[[str], Non
         section = Section("Versions")
         section.add_fault("packaging", "missing, so versions cannot be compared", "pip install packaging")
         return [section]
-    from bert_keras.doctor import conflicts, machine, versions
+    from bert_keras.doctor import machine, versions
     from bert_keras.doctor import self_test as tests
     from bert_keras.extras import read_processor
 
     found = read_processor()
-    environment = conflicts.Environment(os.environ, conflicts.read_keras_settings(), found)
-    sections = [versions.check_versions(), conflicts.check_conflicts(environment), conflicts.check_import_paths()]
+    environment = versions.Environment(os.environ, versions.read_keras_settings(), found)
+    sections = [versions.check_versions(), versions.check_conflicts(environment), versions.check_import_paths()]
     hardware, gpus = machine.check_machine(found), machine.list_system_gpus()
     sections.append(hardware)
     stages = tests.STAGES if self_test else (tests.IMPORT,) if gpus.names else ()
