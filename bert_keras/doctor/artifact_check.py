@@ -13,7 +13,7 @@ from bert_keras.files import read_json
 from bert_keras.staging import LISTING
 
 _LEVELS = 3  # an artifact is at most this many folders below the output folder of export: onnx/onnx/model.onnx
-_ARTIFACT_ENDINGS = ("saved_model.pb", ".tflite", ".onnx")
+ARTIFACT_ENDINGS = ("saved_model.pb", ".tflite", ".onnx")
 _ASSETS = "assets.extra"
 
 
@@ -68,20 +68,12 @@ def check_listing(section: Section, folder: pathlib.Path, name: str) -> None:
             section.add_ok("files", f"all {len(names):,} that {writer} wrote to {name} are there")
 
 
-def read_writer(folder: pathlib.Path) -> str | None:
-    """Return the command that wrote a folder; None: the folder has no list of files."""
+def find_listing(folder: pathlib.Path) -> tuple[str | None, list[str]]:
+    """Return the command that wrote a folder and its files; None and no files if the folder has no list of them."""
     try:
-        return _read_listing(folder)[0]
+        return _read_listing(folder)
     except InputError:
-        return None
-
-
-def lists_artifact(folder: pathlib.Path) -> bool:
-    """Whether an artifact is among the files that a command wrote to a folder."""
-    try:
-        return any(name.endswith(_ARTIFACT_ENDINGS) for name in _read_listing(folder)[1])
-    except InputError:
-        return False
+        return None, []
 
 
 def _read_listing(folder: pathlib.Path) -> tuple[str, list[str]]:

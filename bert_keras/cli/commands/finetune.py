@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import collections
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from bert_keras.tasks.base import Task
     from bert_keras.tasks.examples.training_data import TrainingData
     from bert_keras.training.finetuning import FineTuned
-    from bert_keras.training.search.searched_finetuning import Search, SearchSpace
+    from bert_keras.training.search.searched_finetuning import SearchSpace
     from bert_keras.training.search.trials import TrialResult
     from bert_keras.training.tracking.tracked_training import FitProgress
 
@@ -98,20 +99,32 @@ def run(arguments: argparse.Namespace) -> Result:
     load_tensorflow()
     strategy = training_options.prepare_devices(arguments)
     from bert_keras.training.finetuning_to_folder import finetune
+    from bert_keras.training.search.searched_finetuning import Search, make_search_space
 
     described = _describe_task(data) | describe_training(settings, data.task, strategy) | adapters
-    space = make_space(arguments, settings, checkpoint, data, strategy.num_replicas_in_sync)
-    described = leave_out_searched(described, settings, space)
+    backups = {"backups": training_options.format_backups(arguments)}
+    if arguments.search is not None:
+        space = make_search_space(
+            settings,
+            hidden_dim=checkpoint.config.hidden_dim,
+            num_sequences=len(data.train),
+            fixed=arguments.given_settings,
+            batch_multiple=strategy.num_replicas_in_sync * settings.accumulation_steps,
+        )
+        described = leave_out_searched(described, settings, space)
+        trials = f"each finished trial, in {get_companion_folder(arguments.out, 'search')}"
+        backups = {"search": f"{arguments.search} trials; {space.describe()}", "backups": trials}
     names = {"checkpoint": arguments.checkpoint, "out": arguments.out}
     names |= {} if arguments.config is None else {"config": arguments.config}
     names |= _describe_files(arguments, data, str)
     facts = _describe_files(arguments, data, get_file_name) | described
 
     def train(progress: FitProgress, same: dict[str, object]) -> FineTuned:
-        search = make_search(arguments, progress)
+        report = functools.partial(_print_trial, progress, arguments.search)
+        search = arguments.search and Search(arguments.search, arguments.given_settings, report)
         return finetune(checkpoint, arguments.out, search=search, card_facts=facts, **same)
 
-    shown = names | described | describe_search(arguments, space)
+    shown = names | described | backups
     tuned = finetuning_options.run_training(arguments, data, settings, strategy, shown, train)
     return None if tuned is None else _make_result(arguments, tuned)
 
@@ -230,45 +243,8 @@ def check_search(arguments: argparse.Namespace) -> None:
         )
 
 
-def make_space(
-    arguments: argparse.Namespace,
-    settings: FineTuning,
-    checkpoint: Checkpoint,
-    data: TrainingData,
-    num_replicas: int,
-) -> SearchSpace | None:
-    """Return what `--search` varies; None without the option.
-
-    Raises:
-        InputError: there is nothing to vary.
-    """
-    if arguments.search is None:
-        return None
-    from bert_keras.training.search.searched_finetuning import make_search_space
-
-    return make_search_space(
-        settings,
-        hidden_dim=checkpoint.config.hidden_dim,
-        num_sequences=len(data.train),
-        fixed=arguments.given_settings,
-        batch_multiple=num_replicas * settings.accumulation_steps,
-    )
-
-
-def describe_search(arguments: argparse.Namespace, space: SearchSpace | None) -> dict[str, object]:
-    """Return the number of trials and the ranges, and where trials are recorded, to print."""
-    if space is None:
-        return {"backups": training_options.format_backups(arguments)}
-    trials = f"each finished trial, in {get_companion_folder(arguments.out, 'search')}"
-    return {"search": f"{arguments.search} trials; {space.describe()}", "backups": trials}
-
-
-def leave_out_searched(
-    described: Mapping[str, object], settings: FineTuning, space: SearchSpace | None
-) -> dict[str, object]:
+def leave_out_searched(described: Mapping[str, object], settings: FineTuning, space: SearchSpace) -> dict[str, object]:
     """Return the printed settings without those that a search varies: each trial has its own."""
-    if space is None:
-        return dict(described)
     lines = {_LINES[name] for name in space.varied if name in _LINES}
     shown = {line: value for line, value in described.items() if line not in lines}
     rate = _LINES["learning_rate"]
@@ -279,16 +255,8 @@ def leave_out_searched(
     return shown
 
 
-def make_search(arguments: argparse.Namespace, progress: FitProgress) -> Search | None:
-    """Return the search of `--search`, which prints a line per trial; None without the option."""
-    if arguments.search is None:
-        return None
-    from bert_keras.training.search.searched_finetuning import Search
-
-    def print_trial(trial: TrialResult) -> None:
-        score = "no score" if trial.score is None else f"{trial.score:.4g}"
-        text = f"trial {trial.number} of {arguments.search}: {score}, {trial.outcome}, {trial.describe()}"
-        progress.print(text, event="trial", trial=trial.number, score=trial.score, outcome=trial.outcome)
-        progress.restart()
-
-    return Search(arguments.search, arguments.given_settings, print_trial)
+def _print_trial(progress: FitProgress, num_trials: int, trial: TrialResult) -> None:
+    score = "no score" if trial.score is None else f"{trial.score:.4g}"
+    text = f"trial {trial.number} of {num_trials}: {score}, {trial.outcome}, {trial.describe()}"
+    progress.print(text, event="trial", trial=trial.number, score=trial.score, outcome=trial.outcome)
+    progress.restart()

@@ -30,26 +30,18 @@ if TYPE_CHECKING:
     from bert_keras.training.continued_pretraining import Start
 
 _MASK_UNIT_NAMES = {"token": "tokens", "whole_word": "whole words", "span": "spans"}
-_OPTIONS = {  # option: key of the setting
-    "--preset": "model.preset",
-    "--objective": "model.objective",
-    "--start-from": "model.start_from",
-    "--dtype": "model.dtype_policy",
-    "--steps": "budget.steps",
-    "--epochs": "budget.epochs",
-    "--hours": "budget.hours",
-    "--batch-size": "batches.batch_size",
-    "--accumulation-steps": "batches.accumulation_steps",
-    "--masking": "batches.masking",
-    "--mask-unit": "batches.mask_unit",
-    "--optimizer": "optimizer.name",
-    "--learning-rate": "optimizer.learning_rate",
-    "--seed": "seed",
-    "--evaluate-every": "evaluation.every_steps",
-}
-_EXTRAS = {  # further arguments of argparse
+_KEYS = (  # settings with an option
+    *("model.preset", "model.objective", "model.start_from", "model.dtype_policy"),
+    *("budget.steps", "budget.epochs", "budget.hours"),
+    *("batches.batch_size", "batches.accumulation_steps", "batches.masking", "batches.mask_unit"),
+    *("optimizer.name", "optimizer.learning_rate", "seed", "evaluation.every_steps"),
+)
+_EXTRAS = {  # further arguments of `Options.add_setting`
     "model.start_from": {"metavar": "MODEL"},
+    "model.dtype_policy": {"flag": "--dtype"},
     "batches.mask_unit": {"type": lambda unit: OLD_VALUES.get(("mask_unit", unit), unit)},
+    "optimizer.name": {"flag": "--optimizer"},
+    "evaluation.every_steps": {"flag": "--evaluate-every"},
 }
 
 
@@ -64,10 +56,10 @@ def add_arguments(options: Options) -> None:
     options.add_option("--config", pathlib.Path, "TOML file with settings")
     tables = {field.name: field.type for field in dataclasses.fields(RunSettings)}
     groups = {table: options.add_group(table) for table in ("model", "budget", "batches", "optimizer")}
-    for flag, key in _OPTIONS.items():
+    for key in _KEYS:
         table, _, name = key.rpartition(".")
         settings = tables[table] if table else RunSettings
-        training_options.add_setting(groups.get(table, options), settings, name, flag, dest=key, **_EXTRAS.get(key, {}))
+        groups.get(table, options).add_setting(settings, name, dest=key, **_EXTRAS.get(key, {}))
     options.add_flag("--no-xla", "do not compile the training step: slower steps, but training starts immediately")
     options.add_repeatable("--set", "KEY=VALUE", "any other setting, in TOML syntax")
     training_options.add_training_options(options)
@@ -119,7 +111,7 @@ def resolve_settings(arguments: argparse.Namespace) -> tuple[Pretraining, list[d
     from bert_keras.training.config.recipes import Pretraining
     from bert_keras.training.config.sources import infer_settings, parse_assignments
 
-    overrides = {key: vars(arguments)[key] for key in _OPTIONS.values()} | parse_assignments(arguments.set)
+    overrides = {key: vars(arguments)[key] for key in _KEYS} | parse_assignments(arguments.set)
     if arguments.no_xla or arguments.deterministic:  # Keras does not compile then, and would warn
         overrides["speed.jit_compile"] = False
     if arguments.gradient_checkpointing is not None:

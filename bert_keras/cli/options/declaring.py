@@ -9,7 +9,9 @@ import inspect
 import math
 import pathlib
 import re
+import typing
 from collections.abc import Callable, Collection
+from types import NoneType
 
 from bert_keras.checks import describe_integer, is_integer, quote
 from bert_keras.hub.names import is_hub_name
@@ -125,7 +127,12 @@ class Options:
         self.add_argument(flag, default=default, help=text + format_default(default), **options)
 
     def add_setting(
-        self, settings: type, name: str, kind: Callable | tuple[str, ...], flag: str | None = None, **options: object
+        self,
+        settings: type,
+        name: str,
+        kind: Callable | tuple[str, ...] | None = None,
+        flag: str | None = None,
+        **options: object,
     ) -> None:
         """Add an option for a field of a settings class, with the text about it in the docstring as help.
 
@@ -134,22 +141,23 @@ class Options:
         Args:
             settings: a dataclass.
             name: the field.
-            kind: see `add_option`; `bool` adds an option without a value and its `--no-` form.
+            kind: see `add_option`; `bool` adds an option without a value and its `--no-` form. By default it follows from
+                the type of the field, in a class of `training.config`, which checks the ranges that the option does not.
             flag: the option, if its name is not that of the field.
             **options: other arguments of `add_argument`.
         """
-        flag = flag or f"--{name.replace('_', '-')}"
+        [field] = [field for field in dataclasses.fields(settings) if field.name == name]
+        flag, kind = flag or spell_flag(name), kind or _find_kind(field.type)
         text, _, described = describe_fields(settings)[name].rstrip(".").partition(". Default: ")
         fields = [field.name for field in dataclasses.fields(settings)]
         text, described = (_spell_fields(part, fields).replace("%", "%%") for part in (text, described))
         if kind is bool:
             self.add_flag(flag, text, has_negative=True)
             return
-        default = next(field.default for field in dataclasses.fields(settings) if field.name == name)
-        if default is None and described:
+        if field.default is None and described:
             text += f" (default{':' * (' ' in described)} {described})"
         else:
-            text += format_default(default)
+            text += format_default(field.default)
         self.add_option(flag, kind, text, **{"dest": name, **options})
 
     def add_flag(self, flag: str, text: str, *, has_negative: bool = False) -> None:
@@ -179,6 +187,26 @@ class Options:
         """Add `--thorough`, which selects the large set of probe inputs for parity checks."""
         text = "compare each artifact on 200 sequences and 100 texts instead of 24 and 16: minutes instead of seconds"
         self.add_flag("--thorough", text)
+
+
+def _find_kind(annotation: object) -> Callable | tuple[str, ...]:
+    """Return how values of a field are parsed, see `Options.add_setting`."""
+    from bert_keras.training.config import settings
+
+    kinds = (
+        (settings.Flag, bool),
+        (settings.Count, positive_integer),
+        (settings.CountOrZero, non_negative_integer),
+        (settings.Seed, non_negative_integer),
+        (settings.PositiveNumber, positive_number),
+        (settings.BudgetNumber, positive_number),
+        (settings.Text, str),
+    )
+    if NoneType in typing.get_args(annotation):
+        [annotation] = [one for one in typing.get_args(annotation) if one is not NoneType]
+    if typing.get_origin(annotation) is typing.Literal:
+        return typing.get_args(annotation)
+    return next((parse for known, parse in kinds if known == annotation), float)
 
 
 @functools.cache

@@ -18,6 +18,7 @@ from bert_keras.cli.options.argument_checks import check_all, check_exists, read
 from bert_keras.cli.options.declaring import Options, positive_number
 from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.figures import check_matplotlib
+from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
 from bert_keras.training.config.finetuning_settings import OPTION_NAMES, FineTuning
 from bert_keras.training.config.settings import list_fields
@@ -74,7 +75,7 @@ def add_finetuning_options(
 
 def add_setting(options: Options, settings: type, name: str) -> None:
     """Add the option of a field of a settings class, under the name that it has for users."""
-    training_options.add_setting(options, settings, name, f"--{OPTION_NAMES.get(name, name).replace('_', '-')}")
+    options.add_setting(settings, name, flag=spell_flag(OPTION_NAMES.get(name, name)))
 
 
 def apply_settings_file(arguments: argparse.Namespace, kind: type[ReadingKeys]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import json
 import os
 import pathlib
@@ -13,18 +12,15 @@ import socket
 import subprocess
 import tempfile
 import time
-import typing
-from collections.abc import Callable, Sequence
-from types import NoneType
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bert_keras.cli.console import print_line
-from bert_keras.cli.options.declaring import Options, non_negative_integer, positive_integer, positive_number
+from bert_keras.cli.options.declaring import Options, non_negative_integer, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.extras import check_tf_config, make_python_command
 from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.publishing import check_writable_folder, get_companion_folder
-from bert_keras.training.config.settings import BudgetNumber, Count, CountOrZero, Flag, PositiveNumber, Seed, Text
 from bert_keras.training.config.tables import STRATEGIES
 from bert_keras.training.tracking.named_callbacks import CallbackName
 
@@ -33,15 +29,6 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 
-_PARSERS: tuple[tuple[object, Callable], ...] = (
-    (Flag, bool),
-    (Count, positive_integer),
-    (CountOrZero, non_negative_integer),
-    (Seed, non_negative_integer),
-    (PositiveNumber, positive_number),
-    (BudgetNumber, positive_number),
-    (Text, str),
-)
 _POLL_SECONDS = 0.2
 _GRACE_SECONDS = 20.0  # for the other workers to exit after one has failed
 
@@ -70,21 +57,6 @@ def add_training_options(options: Options) -> None:
         "the current folder are found too",
     )
     options.add_overwrite("replace OUT if this command wrote it before; delete its backups unless --resume is given")
-
-
-def add_setting(options: Options, settings: type, name: str, flag: str, **more: object) -> None:
-    """Add the option of a field of a settings class; its type tells how values are parsed, see `Options.add_setting`.
-
-    The settings check ranges that the option's own type does not.
-    """
-    [annotation] = [field.type for field in dataclasses.fields(settings) if field.name == name]
-    if NoneType in typing.get_args(annotation):
-        [annotation] = [one for one in typing.get_args(annotation) if one is not NoneType]
-    if typing.get_origin(annotation) is typing.Literal:
-        kind = typing.get_args(annotation)
-    else:
-        kind = next((parse for known, parse in _PARSERS if known == annotation), float)
-    options.add_setting(settings, name, kind, flag, **more)
 
 
 def check_tracking(arguments: argparse.Namespace) -> None:
