@@ -10,12 +10,12 @@ from bert_keras.serving.errors import Reason, ServingError
 
 @dataclasses.dataclass(frozen=True)
 class ServerSettings:
-    """Settings of the server.
+    """Settings of the server; their texts are also the help of the options. If `grpc_port` is None, there is no gRPC.
 
     Attributes:
         host: address to listen on; 0.0.0.0 for all.
         port: port of HTTP; 0 for any free one.
-        grpc_port: port of gRPC; 0 for any free one, or None for no gRPC.
+        grpc_port: port of gRPC; 0 for any free one.
         timeout: seconds that a request may take, unless it asks for less.
         max_requests: requests at the same time, answered or waiting; more get status 429.
         max_texts: texts or pairs per request.
