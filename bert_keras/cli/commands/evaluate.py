@@ -53,7 +53,6 @@ def add_arguments(options: Options) -> None:
 def run(arguments: argparse.Namespace) -> Result:
     """Run the command, and return its result to print."""
     from bert_keras.tasks.examples.scoring_data import find_labelled_columns
-    from bert_keras.tasks.task_loading import read_checkpoint_task
 
     inputs, outs = [arguments.checkpoint, arguments.file], [path for path in (arguments.out, arguments.plot) if path]
     checkpoint, *_ = check_all(
@@ -64,8 +63,7 @@ def run(arguments: argparse.Namespace) -> Result:
     )
     if get_head(checkpoint.model).fills_masks or checkpoint.generator is not None:  # a generator has the head, too
         return _evaluate_masked_lm(arguments, checkpoint)
-    lengths = task_options.get_given_options(arguments, "max_sequence_length", "window_overlap")
-    task = task_options.select_prompt(arguments, read_checkpoint_task(checkpoint, **lengths))
+    task, changes = task_options.read_task(arguments, checkpoint)
     examples, bad = task_options.read_labelled_examples(
         arguments,
         task,
@@ -80,7 +78,7 @@ def run(arguments: argparse.Namespace) -> Result:
     load_tensorflow()
     from bert_keras.tasks.predictor import Predictor
 
-    predictor = Predictor.from_checkpoint(checkpoint, **lengths, **task_options.get_selected_prompt(task))
+    predictor = Predictor.from_checkpoint(checkpoint, **changes)
     with ProgressBar("evaluating", "examples") as bar:
         answers = predictor.answer(examples, progress=bar.update)
     scores = task.score(answers, examples)

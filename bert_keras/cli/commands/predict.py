@@ -84,8 +84,6 @@ def _add_engine_options(options: Options) -> None:
 
 def run(arguments: argparse.Namespace) -> Result:
     """Run the command, and return its result to print."""
-    from bert_keras.tasks.task_loading import read_checkpoint_task
-
     arguments.texts = get_texts(arguments.inputs)
     arguments.file = None if arguments.texts else arguments.inputs[0] if arguments.inputs else "-"
     path = None if arguments.file in (None, "-") else pathlib.Path(arguments.file)
@@ -95,8 +93,7 @@ def run(arguments: argparse.Namespace) -> Result:
         *([lambda: check_exists(path, "a file of texts, or a text in quotes with a space in it")] if path else []),
         *([lambda: check_writable_file(out, overwrite=arguments.overwrite, inputs=inputs)] if out else []),
     )
-    lengths = task_options.get_given_options(arguments, "max_sequence_length", "window_overlap")
-    task = task_options.select_prompt(arguments, read_checkpoint_task(model.checkpoint, **lengths))
+    task, changes = task_options.read_task(arguments, model.checkpoint)
     check_all(lambda: task.check_top(arguments.top, "--top"), lambda: _check_file_options(arguments, task))
     columns, read = _open_input(arguments, task)
     shown = {"checkpoint": arguments.model}
@@ -105,7 +102,6 @@ def run(arguments: argparse.Namespace) -> Result:
     file = "standard input" if arguments.file == "-" else arguments.file
     texts = {"text": " + ".join(arguments.texts)} if arguments.texts else {"file": file}
     print_settings("predict", shown | task_options.describe_task(task, **texts, **columns))
-    changes = lengths | task_options.get_selected_prompt(task)
     predictor = model.load(arguments, changes)
     stream, settings = sys.stdout, _describe_run(arguments, model, path)
     with _progress(out) as bar, open_output(out, stream, settings, bar.print) as (start, write):

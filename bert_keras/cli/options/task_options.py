@@ -17,6 +17,7 @@ from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.tasks.examples import option_checks
 
 if TYPE_CHECKING:
+    from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.pipelines.readers.bad_examples import BadExamples
     from bert_keras.pipelines.readers.tables.column_names import Columns
     from bert_keras.tasks.base import Task
@@ -78,21 +79,24 @@ def add_prompt(options: Options, *, default: str) -> None:
     options.add_option("--prompt", str, prompt)
 
 
-def select_prompt(arguments: argparse.Namespace, task: Task) -> Task:
-    """Return the task with the prompt that `--prompt` names.
+def read_task(arguments: argparse.Namespace, checkpoint: Checkpoint) -> tuple[Task, dict[str, object]]:
+    """Read the task of a checkpoint, with the lengths and the prompt of the options.
+
+    Returns:
+        The task, and these lengths and the prompt as arguments of `Predictor.from_checkpoint`.
 
     Raises:
         InputError: the task does not use prompts, or the model has no prompt of that name.
     """
-    if arguments.prompt is None:
-        return task
-    check_options_of_task(arguments, task.name, names=("prompt",))
-    return task.with_prompt(arguments.prompt)
+    from bert_keras.tasks.task_loading import read_checkpoint_task
 
-
-def get_selected_prompt(task: Task) -> dict[str, object]:
-    """Return the prompt of a task from `select_prompt` as an argument of `Predictor.from_checkpoint`."""
-    return {"prompt": task.prompt} if getattr(task, "prompt", None) is not None else {}
+    changes = get_given_options(arguments, "max_sequence_length", "window_overlap")
+    task = read_checkpoint_task(checkpoint, **changes)
+    if arguments.prompt is not None:
+        check_options_of_task(arguments, task.name, names=("prompt",))
+        task = task.with_prompt(arguments.prompt)
+    prompt = getattr(task, "prompt", None)
+    return task, changes if prompt is None else {**changes, "prompt": prompt}
 
 
 def check_options_of_task(
