@@ -15,12 +15,13 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bert_keras.checks import format_count
-from bert_keras.display.json_log import format_event, is_json
 from bert_keras.display.printing import (
     MAX_MESSAGE_LENGTH,
     UNPRINTABLE,
     can_encode,
+    format_event,
     ignore_write_errors,
+    is_json,
     print_line,
     printable,
     redirect_to_null,

@@ -21,7 +21,7 @@ from bert_keras.cli.console import (
 )
 from bert_keras.cli.interrupts import INTERRUPTED, INTERRUPTED_MESSAGE, was_interrupted
 from bert_keras.cli.options.declaring import Options
-from bert_keras.display.json_log import FLAG, LOG_FORMATS, VARIABLE, find_log_format, is_json, log_in_format
+from bert_keras.display.printing import FLAG, LOG_FORMATS, VARIABLE, find_log_format, is_json, log_in_format
 from bert_keras.errors import DoctorError, InputError, InterruptedTrainingError, ParityError
 from bert_keras.extras import check_backend, check_tensorflow_backend
 

@@ -12,8 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from bert_keras.display.json_log import is_json
-from bert_keras.display.printing import MAX_MESSAGE_LENGTH, ignore_write_errors, print_line, printable
+from bert_keras.display.printing import MAX_MESSAGE_LENGTH, ignore_write_errors, is_json, print_line, printable
 
 # variables of terminals that keep all that was drawn: CI jobs, and `!COMMAND` in a notebook (set by jupyter_client)
 _KEEPS_ALL = ("CI", "JPY_PARENT_PID")
