@@ -12,15 +12,16 @@ import os
 import pathlib
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bert_keras.checks import format_count
-from bert_keras.display.json_log import format_event, is_json
 from bert_keras.display.printing import (
     MAX_MESSAGE_LENGTH,
     UNPRINTABLE,
     can_encode,
+    format_event,
     ignore_write_errors,
+    is_json,
     print_line,
     printable,
     redirect_to_null,
@@ -30,6 +31,9 @@ from bert_keras.display.progress_bar import ProgressBar
 from bert_keras.files import format_json
 
 __all__ = ["MAX_MESSAGE_LENGTH", "ProgressBar", "ignore_write_errors", "print_line", "printable", "redirect_to_null"]
+
+# what `run` of a command returns: lines of text, and the same as values for `--json`; None if it has printed all itself
+Result = tuple[str | Iterable[str], Mapping[str, object]] | None
 
 _MAX_SETTING_LENGTH = 1000  # characters
 
@@ -99,7 +103,7 @@ def print_settings(command: str, settings: Mapping[str, object]) -> None:
         print_line(f"  {name:<{width}}  {text}", max_length=_MAX_SETTING_LENGTH)
 
 
-def print_result(text: str | Sequence[str], result: Mapping[str, object], *, as_json: bool) -> None:
+def print_result(text: str | Iterable[str], result: Mapping[str, object], *, as_json: bool) -> None:
     """Print the result of a command: a sentence or several lines of text, or the whole result as JSON."""
     if as_json:
         print_json(format_json(result))
@@ -149,23 +153,17 @@ def _format_cell(value: float | str | None) -> str:
 
 def get_peak_memory(*, of_workers: bool = False) -> int | None:
     """Return the peak memory of this process, or of its largest finished worker process; None on Windows."""
-    if not of_workers and (peak := _read_linux_peak_memory()):
-        return peak
+    if not of_workers:
+        with contextlib.suppress(OSError):  # Linux reports this program alone, `ru_maxrss` also the one that started it
+            for line in pathlib.Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+                if line.startswith("VmHWM:"):
+                    return 1024 * int(line.split()[1])
     try:
         import resource
     except ModuleNotFoundError:
         return None
     usage = resource.getrusage(resource.RUSAGE_CHILDREN if of_workers else resource.RUSAGE_SELF)
     return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def _read_linux_peak_memory() -> int | None:
-    """Return the peak that Linux reports for this program; `ru_maxrss` would include the program that started it."""
-    try:
-        lines = pathlib.Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), None)
 
 
 def format_peak_memory(result: Mapping[str, object]) -> str:
@@ -188,62 +186,51 @@ def format_parity_table(reports: Mapping[str, Mapping]) -> str:
     return format_table([header, *(_format_row(name, report) for name, report in reports.items())])
 
 
-def format_scores(reports: Mapping[str, Mapping]) -> list[str]:
-    """Format the scores of files and of the candidates that the quantization search tried.
+def format_notes(reports: Mapping[str, Mapping]) -> list[str]:
+    """Format what the reports of artifacts say besides parity, as lines.
 
-    A file that scores differently with MediaPipe's tokenizer, which phones use, gets a warning.
+    These are the scores of files and of the candidates that the quantization search tried; the properties of the
+    checkpoint that an artifact does not have; the folders whose tokenizer gives other ids without TensorFlow; and the
+    trimmed vocabulary, which all artifacts of an export share.
     """
-    lines = []
-    for name, scores in ((name, report["scores"]) for name, report in reports.items() if "scores" in report):
-        kept = f"{scores['kept']}, " if "kept" in scores else ""
-        lines.append(f"{name}: {kept}{scores['score']} {scores['file']:.2f}, checkpoint {scores['checkpoint']:.2f}")
-        for candidate in scores.get("tried", ()):
-            milliseconds = candidate.get("ms_per_example")
-            time = "" if milliseconds is None else f", {milliseconds:.2f} ms per example"
-            check = ", differs too much on random ids" if candidate.get("passed") is False else ""
-            lines.append(
-                f"  tried {candidate['quantization']}, {candidate['bytes'] / 1e6:,.1f} MB: {candidate['score']:.2f}, "
-                f"{candidate['drop']:+.2f} points lost{time}{check}"
-            )
-        mediapipe_score = scores.get("with_mediapipe_tokenizer", scores["file"])
-        if mediapipe_score != scores["file"]:
-            lines.append(
-                f"  warning: with MediaPipe's tokenizer, which splits text differently, the score is "
-                f"{mediapipe_score:.2f} ({mediapipe_score - scores['file']:+.2f} points): fine-tune with MediaPipe's "
-                "tokenization rules"
-            )
+    lines, differing, trimmed = [], {}, None
+    for name, report in reports.items():
+        lines += _format_scores(name, report["scores"]) if "scores" in report else []
+        if (counts := report.get("tokenizer_json", {})).get("differ", 0) > 0:
+            differing[name.split("/")[0]] = counts
+        trimmed = trimmed or report.get("trimmed_vocabulary")
+    for name, report in reports.items():
+        lines += [f"{name}: not carried over: {item}" for item in report.get("not_carried_over", ())]
+    lines += [
+        f"{folder}: {counts['differ']} of {counts['texts']} probe texts get other ids in engines without TensorFlow"
+        for folder, counts in differing.items()
+    ]
+    return [*lines, _format_trimmed_vocabulary(trimmed)] if trimmed else lines
+
+
+def _format_scores(name: str, scores: Mapping) -> list[str]:
+    """Format the scores of a file; it gets a warning if they differ with MediaPipe's tokenizer, which phones use."""
+    kept = f"{scores['kept']}, " if "kept" in scores else ""
+    lines = [f"{name}: {kept}{scores['score']} {scores['file']:.2f}, checkpoint {scores['checkpoint']:.2f}"]
+    for candidate in scores.get("tried", ()):
+        milliseconds = candidate.get("ms_per_example")
+        time = "" if milliseconds is None else f", {milliseconds:.2f} ms per example"
+        check = ", differs too much on random ids" if candidate.get("passed") is False else ""
+        lines.append(
+            f"  tried {candidate['quantization']}, {candidate['bytes'] / 1e6:,.1f} MB: {candidate['score']:.2f}, "
+            f"{candidate['drop']:+.2f} points lost{time}{check}"
+        )
+    mediapipe_score = scores.get("with_mediapipe_tokenizer", scores["file"])
+    if mediapipe_score != scores["file"]:
+        lines.append(
+            f"  warning: with MediaPipe's tokenizer, which splits text differently, the score is "
+            f"{mediapipe_score:.2f} ({mediapipe_score - scores['file']:+.2f} points): fine-tune with MediaPipe's "
+            "tokenization rules"
+        )
     return lines
 
 
-def format_not_carried_over(reports: Mapping[str, Mapping]) -> list[str]:
-    """Format one line for each property of the checkpoint that an artifact does not have."""
-    return [
-        f"{name}: not carried over: {item}"
-        for name, report in reports.items()
-        for item in report.get("not_carried_over", ())
-    ]
-
-
-def format_tokenizer_differences(reports: Mapping[str, Mapping]) -> list[str]:
-    """Format one line for each folder of artifacts whose tokenizer gives other ids without TensorFlow."""
-    found = {
-        name.split("/")[0]: counts
-        for name, report in reports.items()
-        if (counts := report.get("tokenizer_json", {})).get("differ", 0) > 0
-    }
-    return [
-        f"{folder}: {counts['differ']} of {counts['texts']} probe texts get other ids in engines without TensorFlow"
-        for folder, counts in found.items()
-    ]
-
-
-def format_trimmed_vocabulary(reports: Mapping[str, Mapping]) -> list[str]:
-    """Format one line about the trimmed vocabulary, which all artifacts of an export share, if it was trimmed."""
-    trimmed = next(
-        (report["trimmed_vocabulary"] for report in reports.values() if "trimmed_vocabulary" in report), None
-    )
-    if trimmed is None:
-        return []
+def _format_trimmed_vocabulary(trimmed: Mapping) -> str:
     line = (
         f"vocabulary: {trimmed['num_tokens_after']:,} of {trimmed['num_tokens_before']:,} tokens kept for "
         f"{format_count(trimmed['num_texts'], 'text')}, {trimmed['removed_parameters']:.1%} of the parameters removed"
@@ -252,7 +239,7 @@ def format_trimmed_vocabulary(reports: Mapping[str, Mapping]) -> list[str]:
         line += (
             f"; {trimmed['num_changed_examples']:,} of {trimmed['num_examples']:,} labelled examples have other tokens"
         )
-    return [line]
+    return line
 
 
 def _format_row(name: str, report: Mapping) -> tuple[str, ...]:

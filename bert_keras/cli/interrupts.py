@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 
-from bert_keras.display.json_log import find_log_format, format_event, is_json
+from bert_keras.display.printing import find_log_format, format_event, is_json
 from bert_keras.errors import InputError
 
 INTERRUPTED = 130  # exit status: 128 + SIGINT, the convention of shells

@@ -185,102 +185,40 @@ class Position(NamedTuple):
     num_answers: int = 0
 
 
-class StandardOutput:
-    """Write answers to standard output."""
-
-    start = Position()
-
-    def __init__(self, stream: TextIO):
-        self._stream = stream
-
-    def write(self, lines: str, position: Position) -> None:
-        """Write lines at once."""
-        del position
-        self._stream.write(lines)
-        self._stream.flush()
-
-
-class AnswerFile:
-    """Write answers to the partial file of a run.
-
-    Args:
-        folder: the existing folder of the unfinished run.
-        fingerprint: everything that the answers depend on. A run with another fingerprint starts afresh.
-        report: prints a sentence if an unfinished run is continued or replaced.
-
-    Attributes:
-        start: the position after which the run continues.
-        path: the file of the answers.
-    """
-
-    def __init__(self, folder: pathlib.Path, fingerprint: Mapping[str, object], report: Callable[[str], None]):
-        self.path = folder / _ANSWERS
-        self._state = folder / _STATE
-        self._fingerprint = json.loads(json.dumps(fingerprint))
-        state = self._read_state()
-        if state is None and self._state.exists():
-            report("an interrupted run with other settings or files was discarded")
-        self.start = Position(*state["position"]) if state else Position()
-        self._file = open(self.path, "r+b" if state else "wb")  # noqa: SIM115  closed by `close`
-        self._file.truncate(state["bytes"] if state else 0)
-        self._file.seek(0, os.SEEK_END)
-        if state:
-            report(f"continuing an interrupted run after {self.start.num_answers:,} answers")
-
-    def _read_state(self) -> dict | None:
-        """Return the state of an unfinished run with the same fingerprint whose answers are complete."""
-        try:
-            state = read_json(self._state)
-            is_same = state["fingerprint"] == self._fingerprint
-            return state if is_same and self.path.stat().st_size >= state["bytes"] else None
-        except (InputError, OSError, KeyError, TypeError):  # missing or damaged
-            return None
-
-    def write(self, lines: str, position: Position) -> None:
-        """Append lines, and store the position after them once they are on the disk."""
-        self._file.write(lines.encode())
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        state = {"fingerprint": self._fingerprint, "position": position, "bytes": self._file.tell()}
-        staging = self._state.with_name(f".{_STATE}")
-        write_json(staging, state)
-        os.replace(staging, self._state)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-
 @contextlib.contextmanager
 def open_output(
     out: pathlib.Path | None,
     standard_output: TextIO,
     fingerprint: Mapping[str, object],
     report: Callable[[str], None],
-) -> Iterator[StandardOutput | AnswerFile]:
-    """Yield the output of a run; a file appears under its name when the block ends without an error.
+) -> Iterator[tuple[Position, Callable[[str, Position], None]]]:
+    """Yield the position after which a run continues, and a function that writes lines and the position after them.
 
-    If the block ends with an `InputError`, nothing is left; after any other error, such as Ctrl-C, the partial folder
-    is kept and the same command continues.
+    A file appears under its name when the block ends without an error. If the block ends with an `InputError`, nothing
+    is left; after any other error, such as Ctrl-C, the partial folder is kept and the same command continues.
 
     Args:
         out: the file; None: standard output.
         standard_output: standard output; a progress bar replaces `sys.stdout` while it runs.
-        fingerprint: everything that the answers depend on.
-        report: prints a sentence if an unfinished run is continued.
+        fingerprint: everything that the answers depend on. A run with another fingerprint starts afresh.
+        report: prints a sentence if an unfinished run is continued or replaced.
     """
     if out is None:
-        yield StandardOutput(standard_output)
+
+        def write(lines: str, _: Position) -> None:
+            standard_output.write(lines)
+            standard_output.flush()
+
+        yield Position(), write
         return
     folder = get_companion_folder(out, "partial")
     folder.mkdir(parents=True, exist_ok=True)
     with lock_folder(folder):
-        file = AnswerFile(folder, fingerprint, report)
         try:
-            with contextlib.closing(file):
-                yield file
+            with _open_answers(folder, json.loads(json.dumps(fingerprint)), report) as start_and_write:
+                yield start_and_write
             with publish_file(out) as staging:
-                os.replace(file.path, staging)
+                os.replace(folder / _ANSWERS, staging)
         except InputError:
             shutil.rmtree(folder)
             raise
@@ -288,6 +226,43 @@ def open_output(
             if not (folder / _STATE).exists():  # nothing to continue
                 shutil.rmtree(folder, ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _open_answers(
+    folder: pathlib.Path, fingerprint: dict, report: Callable[[str], None]
+) -> Iterator[tuple[Position, Callable[[str, Position], None]]]:
+    """Open the partial file of a run after the answers of an unfinished one; see `open_output`."""
+    state = _read_state(folder, fingerprint)
+    if state is None and (folder / _STATE).exists():
+        report("an interrupted run with other settings or files was discarded")
+    start = Position(*state["position"]) if state else Position()
+    with open(folder / _ANSWERS, "r+b" if state else "wb") as file:
+        file.truncate(state["bytes"] if state else 0)
+        file.seek(0, os.SEEK_END)
+        if state:
+            report(f"continuing an interrupted run after {start.num_answers:,} answers")
+
+        def write(lines: str, position: Position) -> None:
+            """Append lines, and store the position after them once they are on the disk."""
+            file.write(lines.encode())
+            file.flush()
+            os.fsync(file.fileno())
+            staging = folder / f".{_STATE}"
+            write_json(staging, {"fingerprint": fingerprint, "position": position, "bytes": file.tell()})
+            os.replace(staging, folder / _STATE)
+
+        yield start, write
+
+
+def _read_state(folder: pathlib.Path, fingerprint: dict) -> dict | None:
+    """Return the state of an unfinished run with the same fingerprint whose answers are complete."""
+    try:
+        state = read_json(folder / _STATE)
+        is_complete = (folder / _ANSWERS).stat().st_size >= state["bytes"]
+        return state if state["fingerprint"] == fingerprint and is_complete else None
+    except (InputError, OSError, KeyError, TypeError):  # missing or damaged
+        return None
 
 
 def fingerprint_files(*paths: pathlib.Path) -> str:

@@ -5,7 +5,6 @@ Each module in `commands/` declares the arguments of its own command.
 
 import argparse
 import importlib
-import pathlib
 import select
 import sys
 from collections.abc import Sequence
@@ -17,11 +16,12 @@ from bert_keras.cli.console import (
     escaped_warnings,
     open_closed_streams,
     print_line,
+    print_result,
     redirect_to_null,
 )
 from bert_keras.cli.interrupts import INTERRUPTED, INTERRUPTED_MESSAGE, was_interrupted
-from bert_keras.cli.options.argument_checks import parse_model_path
-from bert_keras.display.json_log import FLAG, LOG_FORMATS, VARIABLE, find_log_format, is_json, log_in_format
+from bert_keras.cli.options.declaring import Options
+from bert_keras.display.printing import FLAG, LOG_FORMATS, VARIABLE, find_log_format, is_json, log_in_format
 from bert_keras.errors import DoctorError, InputError, InterruptedTrainingError, ParityError
 from bert_keras.extras import check_backend, check_tensorflow_backend
 
@@ -39,9 +39,6 @@ HIDDEN_ALIASES = {
     "--max-examples-a-row": "--max-examples-per-sequence",
     "--num-slots": "--num-masked",
 }
-
-# `shtab.FILE`: the function of each shell's script that completes files and folders; a test compares them
-FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
 
 
 def run_command(commands: Sequence[str], argv: Sequence[str] | None) -> int:
@@ -67,7 +64,13 @@ def _parse_and_run(commands: Sequence[str], words: list[str]) -> int:
         except Exception as error:
             if not is_json():
                 raise
-            _print_traceback(arguments.command, error)
+            import traceback
+
+            # as one event; in the text format, Python prints the traceback
+            text = f"bert-keras {arguments.command}: {type(error).__name__}: {error}"
+            values = {"event": "error", "level": "error", "command": arguments.command}
+            lines = "".join(traceback.format_exception(error))
+            print_line(text, max_length=MAX_MESSAGE_LENGTH, traceback=lines, **values)
             return _UNEXPECTED_ERROR
     if message is not None:
         text = f"bert-keras {arguments.command}: {message}"
@@ -83,14 +86,17 @@ def _run(arguments: argparse.Namespace) -> tuple[int, object]:
             check_tensorflow_backend(arguments.command)
         elif arguments.command not in _COMMANDS_WITHOUT_KERAS:
             check_backend()
-        arguments.run(arguments)
+        run_parsed(arguments)
         sys.stdout.flush()
     except InputError as error:
         return BAD_INPUT, error
     except OSError as error:  # for example a full disk or a folder without write permission
         if isinstance(error, BrokenPipeError) and _is_standard_output_closed():  # `| head -1` has read enough
             return _SUCCESS, None
-        _flush_or_drop_standard_output()
+        try:
+            sys.stdout.flush()
+        except OSError:  # discard what cannot be written
+            redirect_to_null(sys.stdout)
         return BAD_INPUT, f"{error.filename or 'the disk'}: {error.strerror or error}"
     except (ParityError, DoctorError) as error:
         return _CHECK_FAILED, error
@@ -103,12 +109,10 @@ def _run(arguments: argparse.Namespace) -> tuple[int, object]:
     return _SUCCESS, None
 
 
-def _print_traceback(command: str, error: Exception) -> None:
-    """Print an error that we did not expect as one event; in the text format, Python prints it."""
-    import traceback
-
-    text, lines = f"bert-keras {command}: {type(error).__name__}: {error}", "".join(traceback.format_exception(error))
-    print_line(text, max_length=MAX_MESSAGE_LENGTH, event="error", level="error", command=command, traceback=lines)
+def run_parsed(arguments: argparse.Namespace) -> None:
+    """Run a command and print its result."""
+    if (result := arguments.run(arguments)) is not None:
+        print_result(*result, as_json=arguments.json)
 
 
 def _is_standard_output_closed() -> bool:
@@ -122,14 +126,6 @@ def _is_standard_output_closed() -> bool:
         return False
     redirect_to_null(sys.stdout)
     return True
-
-
-def _flush_or_drop_standard_output() -> None:
-    """Flush standard output; discard what cannot be written, for example on a full disk."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        redirect_to_null(sys.stdout)
 
 
 def make_parser(commands: Sequence[str]) -> argparse.ArgumentParser:
@@ -151,30 +147,11 @@ def make_parser(commands: Sequence[str]) -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        module.add_arguments(command_parser)
+        module.add_arguments(Options(command_parser))
         command_parser.add_argument("--json", action="store_true", help="print the result as JSON on standard output")
         _add_log_format(command_parser)
         command_parser.set_defaults(run=module.run)
     return parser
-
-
-class StoredValue(argparse.Action):
-    """Store a value, as argparse's own action does. shtab reads the attribute `complete` of an action."""
-
-    def __init__(self, option_strings: list[str], dest: str, **options: object):
-        super().__init__(option_strings, dest, **options)
-        if self.type in (pathlib.Path, parse_model_path):
-            self.complete = FILES
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: object,
-        option_string: str | None = None,
-    ) -> None:
-        """Store the value."""
-        setattr(namespace, self.dest, values)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -192,10 +169,6 @@ class _CommandParser(_Parser):
     """Parser of one command: positional arguments and options mix freely, as in `inspect MODEL --out OUT TEXT`."""
 
     _is_mixing = False
-
-    def __init__(self, *arguments: object, **options: object):
-        super().__init__(*arguments, **options)
-        self.register("action", None, StoredValue)
 
     def parse_known_args(
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None

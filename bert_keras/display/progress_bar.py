@@ -12,8 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from bert_keras.display.json_log import is_json
-from bert_keras.display.printing import MAX_MESSAGE_LENGTH, ignore_write_errors, print_line, printable
+from bert_keras.display.printing import MAX_MESSAGE_LENGTH, ignore_write_errors, is_json, print_line, printable
 
 # variables of terminals that keep all that was drawn: CI jobs, and `!COMMAND` in a notebook (set by jupyter_client)
 _KEEPS_ALL = ("CI", "JPY_PARENT_PID")
@@ -104,17 +103,17 @@ class ProgressBar:
         self._first: tuple[float, int] | None = None  # time and number done at the first update
 
     def __enter__(self) -> "ProgressBar":
-        self._display = self._choose_display()
+        if not is_json() and is_notebook():
+            self._display = _NotebookBar()
+        elif not is_json() and can_move():
+            self._display = _TerminalBar(self._description, has_eta=self._has_rate)
+        else:
+            self._display = _Lines()
         self._display.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._display.stop()
-
-    def _choose_display(self) -> "_Lines | _TerminalBar | _NotebookBar":
-        if is_json() or not (is_notebook() or can_move()):
-            return _Lines()
-        return _NotebookBar() if is_notebook() else _TerminalBar(self._description, has_eta=self._has_rate)
 
     def print(self, text: str, *, event: str = "message", **values: object) -> None:
         """Print a line of text, above the bar on a terminal; a long line is not wrapped.

@@ -13,7 +13,7 @@ from bert_keras.files import read_json
 from bert_keras.staging import LISTING
 
 _LEVELS = 3  # an artifact is at most this many folders below the output folder of export: onnx/onnx/model.onnx
-_ARTIFACT_ENDINGS = ("saved_model.pb", ".tflite", ".onnx")
+ARTIFACT_ENDINGS = ("saved_model.pb", ".tflite", ".onnx")
 _ASSETS = "assets.extra"
 
 
@@ -28,15 +28,23 @@ def check_artifacts(path: pathlib.Path) -> Section:
     folders += sorted(folder.parent for folder in path.rglob(LISTING) if folder.parent != path)
     for folder in folders:
         check_listing(section, folder, _name(folder, path))
-    artifacts = section.attempt("artifact", find_artifacts, path) or []
+    artifacts = []
+    with section.attempt("artifact"):
+        artifacts = find_artifacts(path)
     for artifact in artifacts:
         name = _name(artifact, path)
-        section.attempt(name, _check_parity, section, name, artifact)
-        section.attempt(name, _check_opens, section, name, artifact)
+        with section.attempt(name):
+            _check_parity(section, name, artifact)
+        with section.attempt(name):
+            section.add_ok(name, _open(artifact))
     for file in sorted(path.rglob(MODEL_FILE)):
-        section.attempt(_name(file, path), _check_description, section, _name(file, path), file)
+        with section.attempt(_name(file, path)):
+            section.add_ok(_name(file, path), _check_description(file))
     if (path / PARITY).is_file() and not (path / LISTING).is_file():
-        section.attempt(PARITY, _check_all_exist, section, path)
+        with section.attempt(PARITY):
+            gone = [name for name in read_parity_report(path / PARITY) if not (path / name).exists()]
+            if gone:
+                section.add_note(PARITY, f"it lists {format_names(gone)}, which are not in the folder")
     return section
 
 
@@ -48,34 +56,24 @@ def check_listing(section: Section, folder: pathlib.Path, name: str) -> None:
         folder: the folder.
         name: its name in the report.
     """
-    if (folder / LISTING).is_file():
-        section.attempt("files", _check_listed, section, folder, name)
+    if not (folder / LISTING).is_file():
+        return
+    with section.attempt("files"):
+        writer, names = _read_listing(folder)
+        missing = [file for file in names if not resolve_inside(folder, file, source=folder / LISTING).exists()]
+        if missing:
+            text = f"{folder} lacks {format_count(len(missing), 'file')} that {writer} wrote: {format_names(missing)}"
+            section.add_fault("files", text, f"copy the whole folder again, or run  bert-keras {writer}  again")
+        else:
+            section.add_ok("files", f"all {len(names):,} that {writer} wrote to {name} are there")
 
 
-def _check_listed(section: Section, folder: pathlib.Path, name: str) -> None:
-    writer, names = _read_listing(folder)
-    missing = [file for file in names if not resolve_inside(folder, file, source=folder / LISTING).exists()]
-    if missing:
-        text = f"{folder} lacks {format_count(len(missing), 'file')} that {writer} wrote: {format_names(missing)}"
-        section.add_fault("files", text, f"copy the whole folder again, or run  bert-keras {writer}  again")
-    else:
-        section.add_ok("files", f"all {len(names):,} that {writer} wrote to {name} are there")
-
-
-def read_writer(folder: pathlib.Path) -> str | None:
-    """Return the command that wrote a folder; None: the folder has no list of files."""
+def find_listing(folder: pathlib.Path) -> tuple[str | None, list[str]]:
+    """Return the command that wrote a folder and its files; None and no files if the folder has no list of them."""
     try:
-        return _read_listing(folder)[0]
+        return _read_listing(folder)
     except InputError:
-        return None
-
-
-def lists_artifact(folder: pathlib.Path) -> bool:
-    """Whether an artifact is among the files that a command wrote to a folder."""
-    try:
-        return any(name.endswith(_ARTIFACT_ENDINGS) for name in _read_listing(folder)[1])
-    except InputError:
-        return False
+        return None, []
 
 
 def _read_listing(folder: pathlib.Path) -> tuple[str, list[str]]:
@@ -105,7 +103,9 @@ def _check_parity(section: Section, name: str, artifact: pathlib.Path) -> None:
         section.add_fault(name, text, f"copy it again from its source, or {again}")
     else:
         num_inputs = read_field(report, "num_inputs", int, source=source)
-        section.add_ok(name, f"parity check passed on {num_inputs:,} inputs, {_format_size(artifact)}")
+        files = [artifact] if artifact.is_file() else [file for file in artifact.rglob("*") if file.is_file()]
+        size = format_size(sum(file.stat().st_size for file in files))
+        section.add_ok(name, f"parity check passed on {num_inputs:,} inputs, {size}")
 
 
 def _find_reports(artifact: pathlib.Path) -> Iterator[tuple[pathlib.Path, Mapping]]:
@@ -121,17 +121,18 @@ def _find_reports(artifact: pathlib.Path) -> Iterator[tuple[pathlib.Path, Mappin
         yield artifact / _ASSETS / PARITY, read_json(artifact / _ASSETS / PARITY)
 
 
-def _check_opens(section: Section, name: str, artifact: pathlib.Path) -> None:
+def _open(artifact: pathlib.Path) -> str:
+    """Open an artifact, and describe what it takes."""
     kind = artifact.suffix.removeprefix(".") if artifact.is_file() else "saved_model"
     answers = query_artifact(kind, artifact, [])
     signatures = ", ".join(signature for signature in answers.signatures if signature)
     inputs = sorted({name for one in answers.signatures.values() for name in one.get("inputs", ())})
     shown = f"signatures {signatures}" if signatures else f"inputs {', '.join(inputs)}"
-    section.add_ok(name, f"opens in {answers.load_s:.1f} s, {shown}")
+    return f"opens in {answers.load_s:.1f} s, {shown}"
 
 
-def _check_description(section: Section, name: str, file: pathlib.Path) -> None:
-    """Check `model.json`: the model files and the vocabulary that it names are there."""
+def _check_description(file: pathlib.Path) -> str:
+    """Check `model.json`: the model files and the vocabulary that it names are there; return what it names."""
     values = read_json(file)
     if (found := values.get("format")) != FORMAT:
         raise InputError(f"{file} has the format {quote(found)}; expected {FORMAT}: export the checkpoint again")
@@ -146,16 +147,4 @@ def _check_description(section: Section, name: str, file: pathlib.Path) -> None:
     if not vocabulary.is_file():
         raise InputError(f"{vocabulary} is missing, but {file} names it: copy the whole folder again")
     files = format_count(len(values["files"]), "model file")
-    section.add_ok(name, f"names {files} and {vocabulary.name}: all there")
-
-
-def _check_all_exist(section: Section, folder: pathlib.Path) -> None:
-    """Report artifacts that `parity.json` of an output folder lists and that are gone."""
-    gone = [name for name in read_parity_report(folder / PARITY) if not (folder / name).exists()]
-    if gone:
-        section.add_note(PARITY, f"it lists {format_names(gone)}, which are not in the folder")
-
-
-def _format_size(artifact: pathlib.Path) -> str:
-    files = [artifact] if artifact.is_file() else [file for file in artifact.rglob("*") if file.is_file()]
-    return format_size(sum(file.stat().st_size for file in files))
+    return f"names {files} and {vocabulary.name}: all there"

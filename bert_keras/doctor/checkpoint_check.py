@@ -34,37 +34,44 @@ def check_checkpoint(path: pathlib.Path) -> Section:
     with _collect_warnings(section):
         if path.suffix == ".keras" or (path / GOOGLE_CONFIG).exists() or is_preset(path):
             _check_by_loading(section, path)
-            return section
-        home = section.attempt("folder", transformer_folder, path)
-        if home is not None:
-            _check_folder(section, path, home)
+        else:
+            with section.attempt("folder"):
+                _check_folder(section, path, transformer_folder(path))
     return section
 
 
 def _check_folder(section: Section, folder: pathlib.Path, home: pathlib.Path) -> None:
-    description = section.attempt("config", read_description, folder)
-    if description is not None:
+    description = weights = None
+    with section.attempt("config"):
+        description = read_description(folder)
         kind = "sentence-transformers" if (folder / MODULES).exists() else "Hugging Face"
-        section.add_ok("config", f"{kind} folder, {_describe_model(description)}")
-    weights = section.attempt("weights", open_weights, home)
-    if weights is not None:
+        config = description.config
+        sizes = f"{config.num_layers} layers of width {config.hidden_dim}, {config.num_heads} heads"
+        tokens = f"{config.vocabulary_size:,} tokens, sequences up to {config.max_sequence_length}"
+        section.add_ok("config", f"{kind} folder, {description.model}: {sizes}, {tokens}")
+    with section.attempt("weights"):
+        weights = open_weights(home)
         section.add_ok("weights", _describe_weights(weights))
+    if weights is not None:
         _check_values(section, weights, str(folder))
-    _check_sums(section, folder)
-    section.attempt("tokenizer", _check_tokenizer, section, home, description)
-    if description is not None and weights is not None:
-        checkpoint = section.attempt("complete", _read_whole, folder)
-        if checkpoint is not None:
-            section.add_ok("complete", f"all weights of {checkpoint.model} are there, and have the right shapes")
-            for text in checkpoint.not_carried_over:
-                section.add_note("not used", text)
-            _check_task(section, checkpoint)
-
-
-def _read_whole(folder: pathlib.Path) -> Checkpoint:
-    checkpoint = read_without_tensorflow(folder)
-    checkpoint.check_once()
-    return checkpoint
+    if not (folder / CHECKSUMS).exists():
+        section.add_note("checksums", f"no {CHECKSUMS}, so changed bytes cannot be noticed")
+    with section.attempt("checksums"):
+        if (folder / CHECKSUMS).exists():
+            check_checksums(folder)
+            section.add_ok("checksums", f"all files match {CHECKSUMS}")
+    with section.attempt("tokenizer"):
+        _check_tokenizer(section, home, description)
+    if description is None or weights is None:
+        return
+    with section.attempt("complete"):
+        checkpoint = read_without_tensorflow(folder)
+        checkpoint.check_once()
+        section.add_ok("complete", f"all weights of {checkpoint.model} are there, and have the right shapes")
+        for text in checkpoint.not_carried_over:
+            section.add_note("not used", text)
+        with section.attempt("task"):
+            section.add_ok("task", _describe_task(checkpoint))
 
 
 def _describe_weights(weights: Mapping[str, StoredWeight]) -> str:
@@ -94,16 +101,6 @@ def _check_values(section: Section, weights: Mapping[str, StoredWeight], source:
         section.add_ok("values", "all finite")
 
 
-def _check_sums(section: Section, folder: pathlib.Path) -> None:
-    if not (folder / CHECKSUMS).exists():
-        section.add_note("checksums", f"no {CHECKSUMS}, so changed bytes cannot be noticed")
-        return
-    num_before = len(section.items)
-    section.attempt("checksums", check_checksums, folder)
-    if len(section.items) == num_before:
-        section.add_ok("checksums", f"all files match {CHECKSUMS}")
-
-
 def _check_tokenizer(section: Section, home: pathlib.Path, description: Checkpoint | None) -> None:
     table_size = None if description is None else description.config.vocabulary_size
     settings = vocabulary_file.open_tokenizer(home, table_size)()
@@ -115,38 +112,25 @@ def _check_tokenizer(section: Section, home: pathlib.Path, description: Checkpoi
     section.add_ok("tokenizer", f"{size:,} tokens, {'uncased' if settings.get('lowercase') else 'cased'}{rows}")
 
 
-def _check_task(section: Section, checkpoint: Checkpoint) -> None:
+def _describe_task(checkpoint: Checkpoint) -> str:
+    """Read and describe the task of a checkpoint."""
     if find_finetuned_head(checkpoint.model) is None:
-        section.add_ok("task", f"none, a {checkpoint.model} is for pretraining or fine-tuning")
-        return
-    task = section.attempt("task", read_checkpoint_task, checkpoint)
-    if task is None:
-        return
+        return f"none, a {checkpoint.model} is for pretraining or fine-tuning"
+    task = read_checkpoint_task(checkpoint)
     labels = getattr(task, "labels", ())
     shown = f", {format_count(len(labels), 'label')}: {format_names(labels)}" if labels else ""
-    section.add_ok("task", f"{task.name}, up to {task.max_sequence_length} tokens{shown}")
-
-
-def _describe_model(description: Checkpoint) -> str:
-    config = description.config
-    return (
-        f"{description.model}: {config.num_layers} layers of width {config.hidden_dim}, {config.num_heads} heads, "
-        f"{config.vocabulary_size:,} tokens, sequences up to {config.max_sequence_length}"
-    )
+    return f"{task.name}, up to {task.max_sequence_length} tokens{shown}"
 
 
 def _check_by_loading(section: Section, path: pathlib.Path) -> None:
     """Check a format that only TensorFlow or Keras can read, by loading it in another process."""
-    if path.is_dir() and section.attempt("files", lambda: (read_without_tensorflow(path), True)) is None:
-        return
-    add_loading(section, path)
-    if path.is_dir():
-        section.attempt("tokenizer", _check_has_tokenizer, section, path)
-
-
-def _check_has_tokenizer(section: Section, path: pathlib.Path) -> None:
-    if read_tokenizer_settings(path) is None:
-        section.add_note("tokenizer", "none that bert-keras can read")
+    with section.attempt("files"):
+        if path.is_dir():
+            read_without_tensorflow(path)
+        add_loading(section, path)
+        with section.attempt("tokenizer"):
+            if path.is_dir() and read_tokenizer_settings(path) is None:
+                section.add_note("tokenizer", "none that bert-keras can read")
 
 
 @contextlib.contextmanager

@@ -30,22 +30,22 @@ _TAGGED = (
 def check_records(folder: pathlib.Path) -> Section:
     """Check a records folder: its manifest, every shard, the counts and the tokenizer."""
     section = Section(f"Records {folder}")
-    manifest = section.attempt("manifest", lambda: read_manifest(folder, checked_splits=()))
-    if manifest is None:
-        return section
-    section.add_ok(
-        "manifest",
-        f"format version {manifest['format_version']}, objective {manifest['sentence_objective']}, "
-        f"sequences of {manifest['max_sequence_length']} tokens",
-    )
-    counts = ", ".join(
-        format_count(manifest[f"num_{noun}s"], noun) for noun in ("document", "example", "record", "token")
-    )
-    section.add_ok("counts", counts)
-    _check_shards(section, folder, manifest)
-    section.attempt("tokenizer", _check_records_tokenizer, section, folder, manifest)
-    for warning in find_records_warnings(manifest):
-        section.add_note("data", warning)
+    with section.attempt("manifest"):
+        manifest = read_manifest(folder, checked_splits=())
+        objective = f"format version {manifest['format_version']}, objective {manifest['sentence_objective']}"
+        section.add_ok("manifest", f"{objective}, sequences of {manifest['max_sequence_length']} tokens")
+        nouns = ("document", "example", "record", "token")
+        section.add_ok("counts", ", ".join(format_count(manifest[f"num_{noun}s"], noun) for noun in nouns))
+        _check_shards(section, folder, manifest)
+        with section.attempt("tokenizer"):
+            spec = TokenizerSpec.from_arguments(TokenizerFolder(folder).settings(), None)
+            if differences := list_tokenizer_differences(manifest, spec.identity, here="in the files"):
+                text = f"the files in {folder} are of another tokenizer than its manifest ({'; '.join(differences)})"
+                section.add_fault("tokenizer", text, "copy the whole folder again, or write the records again")
+            else:
+                section.add_ok("tokenizer", f"{len(spec.vocabulary):,} tokens, the vocabulary of the records")
+        for warning in find_records_warnings(manifest):
+            section.add_note("data", warning)
     return section
 
 
@@ -86,15 +86,6 @@ def _check_count(path: pathlib.Path, expected: int) -> None:
         )
 
 
-def _check_records_tokenizer(section: Section, folder: pathlib.Path, manifest: Mapping) -> None:
-    spec = TokenizerSpec.from_arguments(TokenizerFolder(folder).settings(), None)
-    if differences := list_tokenizer_differences(manifest, spec.identity, here="in the files"):
-        text = f"the files in {folder} are of another tokenizer than its manifest ({'; '.join(differences)})"
-        section.add_fault("tokenizer", text, "copy the whole folder again, or write the records again")
-    else:
-        section.add_ok("tokenizer", f"{len(spec.vocabulary):,} tokens, the vocabulary of the records")
-
-
 def check_backups(folder: pathlib.Path) -> Section:
     """Check the backups of an interrupted training, `.OUT.training`."""
     from bert_keras.training.backups import BackupFolder
@@ -102,8 +93,9 @@ def check_backups(folder: pathlib.Path) -> Section:
     section = Section(f"Backups {folder}")
     backups = BackupFolder(folder)
     for step in backups.steps():
-        if (state := section.attempt(f"step {step:,}", backups.read, step)) is not None:
-            section.add_ok(f"step {step:,}", f"{format_count(len(state.arrays), 'array')}, match their SHA-256")
+        with section.attempt(f"step {step:,}"):
+            arrays = format_count(len(backups.read(step).arrays), "array")
+            section.add_ok(f"step {step:,}", f"{arrays}, match their SHA-256")
     if not any(item.mark == "ok" for item in section.items):
         section.add_fault("backups", "none can be read", "start the training again with --overwrite")
     elif any(item.mark == FAULT for item in section.items):
@@ -116,8 +108,8 @@ def check_backups(folder: pathlib.Path) -> Section:
 def check_vocabulary_file(path: pathlib.Path) -> Section:
     """Check a `vocab.txt` and its settings."""
     section = Section(f"Vocabulary {path}")
-    settings = section.attempt("vocabulary", read_vocabulary_and_settings, path)
-    if settings is not None:
+    with section.attempt("vocabulary"):
+        settings = read_vocabulary_and_settings(path)
         case = {True: ", uncased", False: ", cased", None: ""}[settings.get("lowercase")]
         section.add_ok(
             "vocabulary", f"{len(settings['vocabulary']):,} tokens{case}, no duplicates, BERT's special tokens"
@@ -139,7 +131,8 @@ def check_data_file(path: pathlib.Path) -> Section:
     if ending in _JSON:
         with contextlib.suppress(InputError, OSError):  # the check of a table repeats it
             kind = _find_kind(path)
-    section.attempt(kind, kinds[kind], section, path)
+    with section.attempt(kind):
+        kinds[kind](section, path)
     return section
 
 
@@ -149,27 +142,20 @@ def _find_kind(path: pathlib.Path) -> str:
     Raises:
         InputError: the file cannot be read, or no example is valid.
     """
+    from bert_keras.pipelines.readers.tables.json_examples import read_json_document
+    from bert_keras.pipelines.readers.tables.raw_examples import get_file_ending
     from bert_keras.pipelines.readers.tables.tables import open_table
 
-    if _is_squad(path):
-        return "questions"
+    if get_file_ending(path) == ".json":
+        value = read_json_document(path)
+        if isinstance(value, dict) and "data" in value:  # as in SQuAD, instead of a list of objects
+            return "questions"
     with open_table(path) as table:
         fields = set(table.columns)
     if fields >= {"question", "context"} and fields & {"answers", "is_impossible"}:
         return "questions"
     is_tagged = any(fields >= one for one in _TAGGED) and "label" not in fields
     return "sentences" if is_tagged else "examples"
-
-
-def _is_squad(path: pathlib.Path) -> bool:
-    """Whether a file is one JSON object with the field "data", as in SQuAD, instead of a list of objects."""
-    from bert_keras.pipelines.readers.tables.json_examples import read_json_document
-    from bert_keras.pipelines.readers.tables.raw_examples import get_file_ending
-
-    if get_file_ending(path) != ".json":
-        return False
-    value = read_json_document(path)
-    return isinstance(value, dict) and "data" in value
 
 
 def _check_questions(section: Section, path: pathlib.Path) -> None:

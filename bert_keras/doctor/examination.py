@@ -33,13 +33,13 @@ def examine_environment(*, self_test: bool = True, progress: Callable[[str], Non
         section = Section("Versions")
         section.add_fault("packaging", "missing, so versions cannot be compared", "pip install packaging")
         return [section]
-    from bert_keras.doctor import conflicts, machine, versions
+    from bert_keras.doctor import machine, versions
     from bert_keras.doctor import self_test as tests
     from bert_keras.extras import read_processor
 
     found = read_processor()
-    environment = conflicts.Environment(os.environ, conflicts.read_keras_settings(), found)
-    sections = [versions.check_versions(), conflicts.check_conflicts(environment), conflicts.check_import_paths()]
+    environment = versions.Environment(os.environ, versions.read_keras_settings(), found)
+    sections = [versions.check_versions(), versions.check_conflicts(environment), versions.check_import_paths()]
     hardware, gpus = machine.check_machine(found), machine.list_system_gpus()
     sections.append(hardware)
     stages = tests.STAGES if self_test else (tests.IMPORT,) if gpus.names else ()
@@ -100,7 +100,8 @@ def _find_folder_check(path: pathlib.Path) -> Callable[[pathlib.Path], Section] 
     from bert_keras.doctor import artifact_check, checkpoint_check, data_check
     from bert_keras.tasks.engines.artifact_files import is_artifact
 
-    writer = artifact_check.read_writer(path)
+    writer, files = artifact_check.find_listing(path)
+    lists_artifact = any(name.endswith(artifact_check.ARTIFACT_ENDINGS) for name in files)
     has_config = any((path / name).is_file() for name in _CONFIGS)
     has_records = (path / "manifest.json").is_file() or _has(path, "*.tfrecord")
     if writer == "make-records" or (has_records and not has_config):  # a checkpoint may have another manifest.json
@@ -109,7 +110,7 @@ def _find_folder_check(path: pathlib.Path) -> Callable[[pathlib.Path], Section] 
         path.name.startswith(".") and path.name.endswith(".training")
     ):
         return data_check.check_backups
-    if is_artifact(path) or (path / "parity.json").is_file() or artifact_check.lists_artifact(path):
+    if is_artifact(path) or (path / "parity.json").is_file() or lists_artifact:
         return artifact_check.check_artifacts
     if has_config or _has(path, *_WEIGHTS):
         return checkpoint_check.check_checkpoint
@@ -122,8 +123,8 @@ def _has(path: pathlib.Path, *patterns: str) -> bool:
 
 def _check_output(path: pathlib.Path) -> Section:
     """Check the output folder of another command, such as inspect: its files are there."""
-    from bert_keras.doctor.artifact_check import check_listing, read_writer
+    from bert_keras.doctor.artifact_check import check_listing, find_listing
 
-    section = Section(f"Output folder of {read_writer(path)} {path}")
+    section = Section(f"Output folder of {find_listing(path)[0]} {path}")
     check_listing(section, path, path.name)
     return section

@@ -3,6 +3,7 @@
 People paste the report into public issues, so `remove_private` cleans it before it is printed.
 """
 
+import contextlib
 import dataclasses
 import functools
 import getpass
@@ -10,18 +11,15 @@ import os
 import pathlib
 import re
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from bert_keras.errors import InputError, MissingExtraError, ParityError
 
 OK, NOTE, FAULT = "ok", "note", "FAULT"
-Result = TypeVar("Result")
 _SECRET_NAME = re.compile("TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_KEY", re.IGNORECASE)
 _MIN_SECRET_LENGTH = 6  # shorter values, such as "true", would be removed from unrelated words
 _URL_LOGIN = re.compile(r"(\w+://)[^/\s]*@")  # a password may contain "@"
 _TOKEN = re.compile(r"\b(?:hf_|ghp_|github_pat_|glpat-|sk-)[A-Za-z0-9_-]{10,}")
-_COMMON_HOSTS = ("localhost", "")
 _NAME_ENDS = r"(?![\w-]|\.\w)"  # a full stop ends a name at the end of a sentence, not in mallory.txt
 
 
@@ -61,14 +59,14 @@ class Section:
         """Add a fault."""
         self.items.append(Item(FAULT, name, text, fix))
 
-    def attempt(self, name: str, check: Callable[..., Result], *arguments: object) -> Result | None:
-        """Run a check with its arguments; it raises an error for a fault, whose message contains the fix.
+    @contextlib.contextmanager
+    def attempt(self, name: str) -> Iterator[None]:
+        """Run a check inside the block. It raises an error for a fault, whose message contains the fix.
 
-        Returns:
-            The result of the check, or None after an error. A message that another item has already is not repeated.
+        A message that another item has already is not repeated.
         """
         try:
-            return check(*arguments)
+            yield
         except MissingExtraError as error:
             self.add_note(name, f"not checked: {error}")
         except InputError as error:
@@ -79,7 +77,6 @@ class Section:
         except OSError as error:
             reason = f"{error.filename or 'a file'} cannot be read ({error.strerror or error})"
             self.add_fault(name, reason, "check the permissions and the disk")
-        return None
 
 
 def format_size(num_bytes: int) -> str:
@@ -109,38 +106,20 @@ def remove_private(sections: Sequence[Section], variables: Mapping[str, str] = o
 
 def make_cleaner(variables: Mapping[str, str] = os.environ) -> Callable[[str], str]:
     """Return a function that removes private names from a text; see `remove_private`."""
-    patterns = [(re.compile(re.escape(secret)), "***") for secret in _list_secrets(variables)]
-    patterns += [(_URL_LOGIN, r"\1***@"), (_TOKEN, "***")]
-    for home in _list_homes(variables):
-        patterns.append((re.compile(rf"{re.escape(home)}{_NAME_ENDS}"), "~"))
-    if user := _get_user():  # in paths outside the home folder, such as /scratch/NAME
-        patterns.append((re.compile(rf"(?<=[/\\]){re.escape(user)}{_NAME_ENDS}"), "USER"))
-    for host in _list_hosts():
-        patterns.append((re.compile(rf"(?<![\w.-]){re.escape(host)}(?![\w-])"), "HOST"))
-    return lambda text: functools.reduce(lambda left, pair: pair[0].sub(pair[1], left), patterns, text)
-
-
-def _list_secrets(variables: Mapping[str, str]) -> list[str]:
-    """Return the values of variables whose names say that they are secret, the longest first."""
     values = {value for name, value in variables.items() if _SECRET_NAME.search(name)}
-    return sorted((value for value in values if len(value) >= _MIN_SECRET_LENGTH), key=len, reverse=True)
-
-
-def _list_homes(variables: Mapping[str, str]) -> list[str]:
-    """Return the spellings of the home folder, the longest first; "/" is not one."""
+    secrets = sorted((value for value in values if len(value) >= _MIN_SECRET_LENGTH), key=len, reverse=True)
+    patterns = [(re.compile(re.escape(secret)), "***") for secret in secrets]
+    patterns += [(_URL_LOGIN, r"\1***@"), (_TOKEN, "***")]
     homes = {variables.get("HOME", ""), os.path.expanduser("~")}
     homes |= {os.path.realpath(home) for home in homes if home}
-    return sorted((home.rstrip("/") for home in homes if pathlib.Path(home).name), key=len, reverse=True)
-
-
-def _get_user() -> str | None:
-    try:
-        return getpass.getuser() or None
-    except (KeyError, OSError, ImportError):  # a container's user number without a name
-        return None
-
-
-def _list_hosts() -> list[str]:
-    """Return the machine's name, and its first part if the name has a domain."""
-    host = socket.gethostname()
-    return [name for name in dict.fromkeys((host, host.partition(".")[0])) if name not in _COMMON_HOSTS]
+    homes = {home.rstrip("/") for home in homes if pathlib.Path(home).name}  # "/" is not one
+    for home in sorted(homes, key=len, reverse=True):
+        patterns.append((re.compile(rf"{re.escape(home)}{_NAME_ENDS}"), "~"))
+    with contextlib.suppress(KeyError, OSError, ImportError):  # a container's user number without a name
+        if user := getpass.getuser():  # in paths outside the home folder, such as /scratch/NAME
+            patterns.append((re.compile(rf"(?<=[/\\]){re.escape(user)}{_NAME_ENDS}"), "USER"))
+    machine = socket.gethostname()
+    hosts = {machine, machine.partition(".")[0]} - {"localhost", ""}  # a name may have a domain
+    for host in sorted(hosts, key=len, reverse=True):
+        patterns.append((re.compile(rf"(?<![\w.-]){re.escape(host)}(?![\w-])"), "HOST"))
+    return lambda text: functools.reduce(lambda left, pair: pair[0].sub(pair[1], left), patterns, text)

@@ -6,7 +6,7 @@ import os
 import pathlib
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bert_keras.doctor.findings import FAULT, Section
@@ -51,7 +51,10 @@ def run_self_test(
         report, printed = pathlib.Path(scratch, "report.jsonl"), pathlib.Path(scratch, "printed.txt")
         command = [*make_python_command(_PROGRAM), str(report), str(folder or scratch), *stages]
         problem = _run(command, printed, limit_s)
-        finished = list(_read_stages(report))
+        finished = []
+        for line in report.read_text(encoding="utf-8").splitlines() if report.is_file() else ():
+            with contextlib.suppress(json.JSONDecodeError):  # the disk was full, or the process was killed
+                finished.append(json.loads(line))
     has_ended = len(finished) == len(stages) or any("error" in one for one in finished)
     return SelfTest(finished, None if has_ended else problem or "the process ended without a message")
 
@@ -78,13 +81,6 @@ def add_loading(section: Section, path: pathlib.Path) -> None:
     for item in check_self_test(run_self_test(stages, folder=path), stages).items:
         if item.name == "load" or item.mark == FAULT:
             section.items.append(item)
-
-
-def _read_stages(report: pathlib.Path) -> Iterator[Mapping[str, object]]:
-    """Yield the finished stages. A line is incomplete if the disk was full or the process was killed."""
-    for line in report.read_text(encoding="utf-8").splitlines() if report.is_file() else ():
-        with contextlib.suppress(json.JSONDecodeError):
-            yield json.loads(line)
 
 
 def _run(command: Sequence[str], printed: pathlib.Path, limit_s: float) -> str | None:

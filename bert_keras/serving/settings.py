@@ -10,16 +10,16 @@ from bert_keras.serving.errors import Reason, ServingError
 
 @dataclasses.dataclass(frozen=True)
 class ServerSettings:
-    """Settings of the server.
+    """Settings of the server; their texts are also the help of the options. If `grpc_port` is None, there is no gRPC.
 
     Attributes:
-        host: the address to listen on.
-        port: of HTTP; 0: any free one.
-        grpc_port: of gRPC; 0: any free one; None: no gRPC.
+        host: address to listen on; 0.0.0.0 for all.
+        port: port of HTTP; 0 for any free one.
+        grpc_port: port of gRPC; 0 for any free one.
         timeout: seconds that a request may take, unless it asks for less.
-        max_requests: number of requests that are answered or wait at the same time; more get status 429.
-        max_texts: number of texts or pairs of a request.
-        max_payload: bytes of a request.
+        max_requests: requests at the same time, answered or waiting; more get status 429.
+        max_texts: texts or pairs per request.
+        max_payload: bytes per request.
         poll_seconds: seconds between two looks for new versions.
         drain_seconds: seconds that running requests have after SIGTERM.
         api_key: required as `Authorization: Bearer KEY`; None: everyone may call.

@@ -17,9 +17,8 @@ from bert_keras.checks import format_count
 from bert_keras.cli import console
 from bert_keras.cli.console import (
     escaped_warnings,
+    format_notes,
     format_parity_table,
-    format_scores,
-    format_trimmed_vocabulary,
     get_peak_memory,
     printable_json,
 )
@@ -249,7 +248,7 @@ def test_scores_list_rejected_candidates_and_the_loss_with_mediapipe():
         {"quantization": "static", "bytes": 23_000_000, "score": 91.0, "drop": 0.25, "passed": False},
     ]
     scores = {"score": "accuracy", "checkpoint": 91.25, "file": 91.5, "with_mediapipe_tokenizer": 90.0, "tried": tried}
-    assert format_scores({"saved_model/1": EQUAL, "model.tflite": {**EQUAL, "scores": scores}}) == [
+    assert format_notes({"saved_model/1": EQUAL, "model.tflite": {**EQUAL, "scores": scores}}) == [
         "model.tflite: accuracy 91.50, checkpoint 91.25",
         "  tried dynamic_int8, 23.0 MB: 88.00, +3.25 points lost",
         "  tried float16, 45.0 MB: 91.50, -0.25 points lost",
@@ -261,18 +260,18 @@ def test_scores_list_rejected_candidates_and_the_loss_with_mediapipe():
 
 def test_equal_mediapipe_score_causes_no_warning():
     scores = {"score": "accuracy", "checkpoint": 91.25, "file": 91.25}
-    assert len(format_scores({"a": {**EQUAL, "scores": scores}})) == 1
-    assert len(format_scores({"a": {**EQUAL, "scores": {**scores, "with_mediapipe_tokenizer": 91.25}}})) == 1
+    assert len(format_notes({"a": {**EQUAL, "scores": scores}})) == 1
+    assert len(format_notes({"a": {**EQUAL, "scores": {**scores, "with_mediapipe_tokenizer": 91.25}}})) == 1
 
 
 def test_a_trimmed_vocabulary_has_one_line_for_all_artifacts():
     trimmed = {"num_tokens_before": 30522, "num_tokens_after": 6400, "num_texts": 1, "removed_parameters": 0.4081}
     line = "vocabulary: 6,400 of 30,522 tokens kept for 1 text, 40.8% of the parameters removed"
     reports = {name: {**EQUAL, "trimmed_vocabulary": trimmed} for name in ("a", "b")}
-    assert format_trimmed_vocabulary(reports) == [line]
+    assert format_notes(reports) == [line]
     trimmed |= {"num_examples": 3080, "num_changed_examples": 12}
-    assert format_trimmed_vocabulary(reports) == [f"{line}; 12 of 3,080 labelled examples have other tokens"]
-    assert format_trimmed_vocabulary({"a": EQUAL}) == []
+    assert format_notes(reports) == [f"{line}; 12 of 3,080 labelled examples have other tokens"]
+    assert format_notes({"a": EQUAL}) == []
 
 
 def test_count_of_one_is_singular():

@@ -12,7 +12,7 @@ import pytest
 from bert_keras.cli import console
 from bert_keras.cli.console import escaped_warnings, print_line
 from bert_keras.cli.main import main
-from bert_keras.display.json_log import VARIABLE, find_log_format, format_event, is_json, log_in_format
+from bert_keras.display.printing import VARIABLE, find_log_format, format_event, is_json, log_in_format
 from bert_keras.errors import InputError
 from bert_keras.training.tracking.tracked_training import FitProgress
 

@@ -10,7 +10,7 @@ import pytest
 
 from bert_keras.cli.main import parser
 from bert_keras.serving.server import make_endpoints
-from bert_keras.training.config.toml_files import tomllib
+from bert_keras.training.config.sources import tomllib
 from tests.code_blocks import (
     REPOSITORY,
     RUN,

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from bert_keras.doctor.conflicts import Environment, check_conflicts, read_keras_settings
+from bert_keras.doctor.versions import Environment, check_conflicts, read_keras_settings
 from bert_keras.extras import Processor
 
 from .conftest import run_doctor, write_distribution

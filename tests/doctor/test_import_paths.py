@@ -3,12 +3,12 @@
 import subprocess
 import sys
 
-from bert_keras.doctor.conflicts import check_import_paths
+from bert_keras.doctor.versions import check_import_paths
 
 # root may look everywhere, so the process becomes the user "nobody", whom only "." is open to
 _PROGRAM = """
 import os, pathlib
-from bert_keras.doctor.conflicts import check_import_paths
+from bert_keras.doctor.versions import check_import_paths
 here = pathlib.Path(".")
 check_import_paths(here, {})
 if os.geteuid() == 0:

@@ -9,19 +9,20 @@ Open a new shell afterwards.
 
 import argparse
 
-from bert_keras.cli.console import print_result
+from bert_keras.cli.console import Result
+from bert_keras.cli.options.declaring import Options
 from bert_keras.extras import check_installed
 
 SHELLS = ("bash", "zsh", "tcsh")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or tcsh")
+    options.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or tcsh")
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
     check_installed("bert-keras completion", "shtab", "completion")
     import shtab
 
@@ -29,4 +30,4 @@ def run(arguments: argparse.Namespace) -> None:
 
     script = shtab.complete(main.parser(), shell=arguments.shell)
     result = {"shell": arguments.shell, "script": script}
-    print_result(script.splitlines(), result, as_json=arguments.json)
+    return script.splitlines(), result

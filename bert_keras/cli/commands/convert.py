@@ -6,36 +6,29 @@ import argparse
 import pathlib
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.console import print_result, print_settings
+from bert_keras.cli.console import Result, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
-from bert_keras.cli.options.argument_checks import (
-    add_model,
-    add_option,
-    add_overwrite,
-    add_path,
-    check_all,
-    parse_model_path,
-    read_any_model,
-)
+from bert_keras.cli.options.argument_checks import check_all, read_any_model
+from bert_keras.cli.options.declaring import Options, parse_model_path
 from bert_keras.publishing import check_writable_folder
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_model(parser, "source", "Hugging Face, Google TF1, KerasHub or bert-keras folder", metavar="IN")
-    add_path(parser, "out", "output folder")
+    options.add_model("source", "Hugging Face, Google TF1, KerasHub or bert-keras folder", metavar="IN")
+    options.add_path("out", "output folder")
     text = "output format; huggingface is also the format of bert-keras"
-    add_option(parser, "--to", ("huggingface", "keras_hub"), text, "huggingface")
+    options.add_option("--to", ("huggingface", "keras_hub"), text, "huggingface")
     text = "merge this LoRA adapter of PEFT (adapter_config.json, adapter_model.safetensors) into the weights"
-    add_option(parser, "--adapter", parse_model_path, text, metavar="FOLDER")
-    add_overwrite(parser)
+    options.add_option("--adapter", parse_model_path, text, metavar="FOLDER")
+    options.add_overwrite()
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
     from bert_keras.checkpoints.adapters.merged_checkpoint import read_adapter_folder
 
     adapter = {} if arguments.adapter is None else {"adapter": arguments.adapter}
@@ -58,7 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
         f"wrote {arguments.out}: {name}, {num_parameters:,} parameters",
         *(f"not carried over: {item}" for item in lost),
     ]
-    print_result(lines, result, as_json=arguments.json)
+    return lines, result
 
 
 def _merge_adapter(source: Checkpoint | pathlib.Path, adapter: pathlib.Path | str | None) -> Checkpoint | pathlib.Path:

@@ -10,8 +10,8 @@ import sys
 import textwrap
 import time
 
-from bert_keras.cli.console import print_line, print_result
-from bert_keras.cli.options.argument_checks import add_flag, add_overwrite, add_path
+from bert_keras.cli.console import Result, print_line
+from bert_keras.cli.options.declaring import Options
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_folder
 
@@ -19,16 +19,17 @@ _DEV_EVERY = 5  # every fifth passage is held out
 _NUM_QUESTIONS = 4
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_path(parser, "out", "output folder (default demo)", nargs="?", default=pathlib.Path("demo"))
-    add_flag(parser, "--quick", "train for a few steps only, to check that everything runs")
-    add_overwrite(parser)
+    options.add_path("out", "output folder (default demo)", nargs="?", default=pathlib.Path("demo"))
+    options.add_flag("--quick", "train for a few steps only, to check that everything runs")
+    options.add_overwrite()
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
     from bert_keras.cli.main import parser
+    from bert_keras.cli.running import run_parsed
 
     _check_out(arguments.out, overwrite=arguments.overwrite)
     started = time.monotonic()
@@ -39,7 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
         print_line(f"$ bert-keras {' '.join(command)}")
         with contextlib.redirect_stdout(sys.stderr):  # standard output is for the demo's own result
             parsed = parser().parse_args(command + ["--overwrite"] * arguments.overwrite)
-            parsed.run(parsed)
+            run_parsed(parsed)
     print_line("")
     print_line("Predictions of the exported model, in a fresh process with TensorFlow and tensorflow-text only:")
     answers = query_export(out / "artifacts", dev[:: max(len(dev) // _NUM_QUESTIONS, 1)][:_NUM_QUESTIONS])
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
         print_line(f"  {textwrap.shorten(answer['text'], 70, placeholder=' ...'):<70}  -> {prediction}")
     minutes = (time.monotonic() - started) / 60
     result = {"out": str(out), "minutes": minutes, "answers": answers}
-    print_result(f"wrote {out} in {minutes:.1f} minutes", result, as_json=arguments.json)
+    return f"wrote {out} in {minutes:.1f} minutes", result
 
 
 def _check_out(out: pathlib.Path, *, overwrite: bool) -> None:

@@ -9,23 +9,15 @@ from __future__ import annotations
 import argparse
 import itertools
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count
-from bert_keras.cli.console import ProgressBar, print_result, print_settings
+from bert_keras.cli.console import ProgressBar, Result, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options import task_options
-from bert_keras.cli.options.argument_checks import (
-    add_model,
-    add_option,
-    add_path,
-    check_all,
-    check_exists,
-    non_negative_integer,
-    positive_integer,
-    read_model,
-)
+from bert_keras.cli.options.argument_checks import check_all, check_exists, read_model
+from bert_keras.cli.options.declaring import Options, non_negative_integer, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.files import write_json
 from bert_keras.heads.known_heads import get_head
@@ -34,7 +26,6 @@ from bert_keras.publishing import check_writable_file, publish_file
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.pipelines.readers.bad_examples import BadExamples
-    from bert_keras.tasks.base import Task
 
 
 _TEXT_ENDINGS = (".text", ".md", "")  # in addition to .txt
@@ -42,33 +33,26 @@ _RECORDS_OPTIONS = ("split", "seed")
 _TABLE_OPTIONS = ("format", "text_column", "columns", "delimiter")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_model(parser, "checkpoint", "fine-tuned or pretrained checkpoint folder")
-    add_path(parser, "file", "labelled examples; for a masked LM, a records folder or texts")
-    add_option(parser, "--out", pathlib.Path, "write the scores to this JSON file")
-    add_option(parser, "--plot", pathlib.Path, "draw the confusion matrix to this PNG file")
-    task_options.add_length_options(parser, length="as in training", overlap="as in training")
-    task_options.add_prompt(parser, default="the model's default prompt")
-    task_options.add_file_options(parser)
-    task_options.add_on_error(parser)
-    add_options(parser)
-    parser.add_argument("--overwrite", action="store_true", help="replace existing files")
+    options.add_model("checkpoint", "fine-tuned or pretrained checkpoint folder")
+    options.add_path("file", "labelled examples; for a masked LM, a records folder or texts")
+    options.add_option("--out", pathlib.Path, "write the scores to this JSON file")
+    options.add_option("--plot", pathlib.Path, "draw the confusion matrix to this PNG file")
+    task_options.add_length_options(options, length="as in training", overlap="as in training")
+    task_options.add_prompt(options, default="the model's default prompt")
+    task_options.add_file_options(options)
+    task_options.add_on_error(options)
+    group = options.add_group("masked LMs (docs/guide/pretraining.md)")
+    group.add_option("--limit", positive_integer, "evaluate only the first N sequences or texts")
+    group.add_option("--split", ("held_out", "train"), "split of the records (default held_out)")
+    group.add_option("--seed", non_negative_integer, "random seed of the masks in records (default 0)")
+    options.add_overwrite("replace existing files")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for masked LMs."""
-    group = parser.add_argument_group("masked LMs (docs/guide/pretraining.md)")
-    add_option(group, "--limit", positive_integer, "evaluate only the first N sequences or texts")
-    add_option(group, "--split", ("held_out", "train"), "split of the records (default held_out)")
-    add_option(group, "--seed", non_negative_integer, "random seed of the masks in records (default 0)")
-
-
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
-    from bert_keras.pipelines.readers.bad_examples import BadExamples
-    from bert_keras.tasks.examples.scoring_data import find_labelled_columns, read_scoring_data
-    from bert_keras.tasks.task_loading import read_checkpoint_task
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
+    from bert_keras.tasks.examples.scoring_data import find_labelled_columns
 
     inputs, outs = [arguments.checkpoint, arguments.file], [path for path in (arguments.out, arguments.plot) if path]
     checkpoint, *_ = check_all(
@@ -79,27 +63,35 @@ def run(arguments: argparse.Namespace) -> None:
     )
     if get_head(checkpoint.model).fills_masks or checkpoint.generator is not None:  # a generator has the head, too
         return _evaluate_masked_lm(arguments, checkpoint)
-    lengths = task_options.get_given_options(arguments, "max_sequence_length", "window_overlap")
-    task = task_options.select_prompt(arguments, read_checkpoint_task(checkpoint, **lengths))
-    check_all(
-        lambda: task_options.check_options_of_task(arguments, task.name, task.problem),
+    task, changes = task_options.read_task(arguments, checkpoint)
+    examples, bad = task_options.read_labelled_examples(
+        arguments,
+        task,
+        arguments.file,
         lambda: _check_no_masked_lm_options(arguments),
-        lambda: task_options.check_extension(arguments.file, task.name, arguments.format),
         *([lambda: task_options.check_can_plot(task)] if arguments.plot else []),
     )
-    files = task_options.get_file_options(arguments)
-    bad = BadExamples(skip=arguments.on_error == "skip")
-    examples = read_scoring_data(task, arguments.file, files, bad)
-    columns = task_options.describe_columns(find_labelled_columns(task, arguments.file, files))
-    columns |= task_options.describe_skipped(bad)
-    print_settings("evaluate", _describe_settings(arguments, task, len(examples), columns))
+    columns = find_labelled_columns(task, arguments.file, task_options.get_file_options(arguments))
+    shown = {"file": f"{arguments.file} ({len(examples):,} examples)", **task_options.describe_columns(columns)}
+    described = task_options.describe_task(task, **shown, **task_options.describe_skipped(bad))
+    print_settings("evaluate", {"checkpoint": arguments.checkpoint, **described})
     load_tensorflow()
     from bert_keras.tasks.predictor import Predictor
 
-    predictor = Predictor.from_checkpoint(checkpoint, **lengths, **task_options.get_selected_prompt(task))
+    predictor = Predictor.from_checkpoint(checkpoint, **changes)
     with ProgressBar("evaluating", "examples") as bar:
         answers = predictor.answer(examples, progress=bar.update)
-    _print_scores(arguments, task, answers, examples, bad.num_bad)
+    scores = task.score(answers, examples)
+    _write_scores(arguments.out, scores)
+    if arguments.plot:
+        from bert_keras.metrics.confusion_figure import render_confusion_matrix
+
+        with publish_file(arguments.plot) as staging:
+            matrix = task.compute_confusion_matrix(answers, examples)
+            staging.write_bytes(render_confusion_matrix(matrix, task.labels))
+    sentence = f"{arguments.file}: {task_options.format_scores(scores, task.main_score)} on {len(examples):,} examples"
+    sentence += f"; {format_count(bad.num_bad, 'bad example')} skipped" if bad.num_bad else ""
+    return sentence, {"examples": len(examples), "skipped": bad.num_bad, **scores}
 
 
 def _check_no_masked_lm_options(arguments: argparse.Namespace) -> None:
@@ -108,13 +100,13 @@ def _check_no_masked_lm_options(arguments: argparse.Namespace) -> None:
         raise InputError(f"{task_options.format_options(given)} is for models with a masked-LM head: leave it out")
 
 
-def _evaluate_masked_lm(arguments: argparse.Namespace, checkpoint: Checkpoint) -> None:
-    """Evaluate a masked LM on a records folder or on texts, and print the scores."""
+def _evaluate_masked_lm(arguments: argparse.Namespace, checkpoint: Checkpoint) -> Result:
+    """Evaluate a masked LM on a records folder or on texts."""
     is_records = arguments.file.is_dir()
     _check_options(arguments, is_records=is_records)
     scores = _score_records(arguments, checkpoint) if is_records else _score_texts(arguments, checkpoint)
     _write_scores(arguments.out, scores)
-    print_result(f"{arguments.file}: {_format_summary(scores)}", scores, as_json=arguments.json)
+    return f"{arguments.file}: {_format_summary(scores)}", scores
 
 
 def _score_records(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dict[str, float]:
@@ -227,40 +219,9 @@ def _format_summary(scores: Mapping[str, float]) -> str:
     )
 
 
-def _print_scores(
-    arguments: argparse.Namespace, task: Task, answers: Sequence, examples: Sequence, num_skipped: int
-) -> None:
-    """Print the scores, and write them and the confusion matrix to the given files."""
-    scores = task.score(answers, examples)
-    _write_scores(arguments.out, scores)
-    if arguments.plot:
-        from bert_keras.metrics.confusion_figure import render_confusion_matrix
-
-        with publish_file(arguments.plot) as staging:
-            matrix = task.compute_confusion_matrix(answers, examples)
-            staging.write_bytes(render_confusion_matrix(matrix, task.labels))
-    sentence = f"{arguments.file}: {task_options.format_scores(scores, task.main_score)} on {len(examples):,} examples"
-    sentence += f"; {format_count(num_skipped, 'bad example')} skipped" if num_skipped else ""
-    result = {"examples": len(examples), "skipped": num_skipped, **scores}
-    print_result(sentence, result, as_json=arguments.json)
-
-
 def _check_distinct(outs: list[pathlib.Path]) -> None:
     if len({path.resolve() for path in outs}) < len(outs):
         raise InputError(f"--out and --plot are both {outs[0]}; expected two different files: name another one")
-
-
-def _describe_settings(
-    arguments: argparse.Namespace, task: Task, num_examples: int, columns: dict[str, object]
-) -> dict[str, object]:
-    return {
-        "checkpoint": arguments.checkpoint,
-        "task": task_options.format_task(task),
-        "file": f"{arguments.file} ({num_examples:,} examples)",
-        **columns,
-        **task_options.describe_prompt(task),
-        "sequences": task_options.format_lengths(task),
-    }
 
 
 def _write_scores(out: pathlib.Path | None, scores: Mapping[str, float]) -> None:

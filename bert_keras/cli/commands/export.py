@@ -15,29 +15,15 @@ from typing import TYPE_CHECKING
 
 from bert_keras.cli.console import (
     ProgressBar,
-    format_not_carried_over,
+    Result,
+    format_notes,
     format_parity_table,
-    format_scores,
-    format_tokenizer_differences,
-    format_trimmed_vocabulary,
-    print_result,
     print_settings,
 )
 from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options import task_options
-from bert_keras.cli.options.argument_checks import (
-    add_flag,
-    add_model,
-    add_option,
-    add_overwrite,
-    add_path,
-    add_thorough,
-    check_all,
-    check_exists,
-    non_negative_number,
-    positive_integer,
-    read_model,
-)
+from bert_keras.cli.options.argument_checks import check_all, check_exists, read_model
+from bert_keras.cli.options.declaring import Options, non_negative_number, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.extras import check_can_export
 from bert_keras.pipelines.corpus.text_sources import find_sources
@@ -51,11 +37,11 @@ _OPTIONS_OF_SETTINGS = {"quantizations": "quantize", "examples": "eval", "calibr
 _GUIDES = {"saved_model": "serving", "onnx": "deploy"}  # format: the folder with the commands to serve it
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_model(parser, "checkpoint", "BERT or ELECTRA folder with a WordPiece vocabulary")
-    add_path(parser, "out", "output folder")
-    parser.add_argument(
+    options.add_model("checkpoint", "BERT or ELECTRA folder with a WordPiece vocabulary")
+    options.add_path("out", "output folder")
+    options.add_argument(
         "--to",
         nargs="+",
         choices=["saved_model", "tflite", "onnx"],
@@ -63,27 +49,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="formats to export to (default saved_model)",
     )
     serving = "oldest version of TensorFlow Serving that must load the SavedModel (default 2.13)"
-    add_option(parser, "--min-serving", str, serving, metavar="VERSION")
-    add_option(parser, "--model-name", str, "name of the served model (default: the name of the checkpoint folder)")
+    options.add_option("--min-serving", str, serving, metavar="VERSION")
+    options.add_option("--model-name", str, "name of the served model (default: the name of the checkpoint folder)")
     pairs = "whether the SavedModel takes pairs of texts (default: as in training)"
-    add_flag(parser, "--pairs", pairs, has_negative=True)
-    add_option(
-        parser,
+    options.add_flag("--pairs", pairs, has_negative=True)
+    options.add_option(
         "--trim-vocabulary",
         pathlib.Path,
         "keep only special tokens, single characters and the tokens that the texts of FILE use: one text per line, "
         '.jsonl with the field "text", .gz of either, a folder of these, or - for standard input',
     )
-    add_thorough(parser)
-    _add_quantization_options(parser)
-    _add_tflite_options(parser)
-    task_options.add_file_options(parser)
-    task_options.add_on_error(parser)
-    add_overwrite(parser, "replace tflite/, onnx/ and deploy/ in OUT; a SavedModel always gets a new version number")
+    options.add_thorough()
+    _add_quantization_options(options)
+    group = options.add_group("TFLite")
+    group.add_option("--tflite-length", positive_integer, "sequence length (default: that of the task, at most 128)")
+    signatures = "also write a file with one signature per length, such as 32 64 128"
+    group.add_option("--tflite-lengths", positive_integer, signatures, nargs="+")
+    task_options.add_file_options(options)
+    task_options.add_on_error(options)
+    options.add_overwrite("replace tflite/, onnx/ and deploy/ in OUT; a SavedModel always gets a new version number")
 
 
-def _add_quantization_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("quantization of TFLite and ONNX files")
+def _add_quantization_options(options: Options) -> None:
+    group = options.add_group("quantization of TFLite and ONNX files")
     group.add_argument(
         "--quantize",
         nargs="+",
@@ -92,21 +80,14 @@ def _add_quantization_options(parser: argparse.ArgumentParser) -> None:
         "--eval; otherwise the precisions of TFLite's weights, one file each; dynamic_int4 is the smallest "
         "and the least exact (default: float32, float16 and dynamic_int8)",
     )
-    add_option(group, "--eval", pathlib.Path, "labelled examples on which the files are evaluated")
-    add_option(group, "--tolerance", non_negative_number, "score that auto may lose (default 0.5)", metavar="POINTS")
+    group.add_option("--eval", pathlib.Path, "labelled examples on which the files are evaluated")
+    group.add_option("--tolerance", non_negative_number, "score that auto may lose (default 0.5)", metavar="POINTS")
     calibrate = "texts whose activations determine the scales of 8-bit ONNX files with auto (default: those of --eval)"
-    add_option(group, "--calibrate", pathlib.Path, calibrate)
+    group.add_option("--calibrate", pathlib.Path, calibrate)
 
 
-def _add_tflite_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("TFLite")
-    add_option(group, "--tflite-length", positive_integer, "sequence length (default: that of the task, at most 128)")
-    signatures = "also write a file with one signature per length, such as 32 64 128"
-    add_option(group, "--tflite-lengths", positive_integer, signatures, nargs="+")
-
-
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
     from bert_keras.export.settings import ExportSettings
     from bert_keras.export.targets import check_export_target
 
@@ -136,13 +117,12 @@ def run(arguments: argparse.Namespace) -> None:
             checkpoint, arguments.out, arguments.to, overwrite=arguments.overwrite, progress=bar.update, **settings
         )
     reports = parity["artifacts"]
-    tables = [*format_parity_table(reports).split("\n"), *format_scores(reports), *format_not_carried_over(reports)]
-    tables += [*format_tokenizer_differences(reports), *format_trimmed_vocabulary(reports)]
-    lines = [*tables, f"wrote {arguments.out}: each artifact was compared with the checkpoint in a fresh process"]
+    lines = [*format_parity_table(reports).split("\n"), *format_notes(reports)]
+    lines.append(f"wrote {arguments.out}: each artifact was compared with the checkpoint in a fresh process")
     guides = [arguments.out / folder / "README.md" for kind, folder in _GUIDES.items() if kind in arguments.to]
     if guides:
         lines.append(f"commands to serve it: {', '.join(map(str, guides))}")
-    print_result(lines, {"out": str(arguments.out), **parity}, as_json=arguments.json)
+    return lines, {"out": str(arguments.out), **parity}
 
 
 def _get_settings(arguments: argparse.Namespace) -> dict[str, object]:
@@ -205,15 +185,9 @@ def _read_calibration(arguments: argparse.Namespace, checkpoint: Checkpoint) -> 
 def _read_examples(arguments: argparse.Namespace, checkpoint: Checkpoint) -> tuple[list, dict[str, object]]:
     """Read the examples on which TFLite files are evaluated; return them and the number skipped, to print."""
     from bert_keras.heads.known_heads import find_finetuned_head
-    from bert_keras.pipelines.readers.bad_examples import BadExamples
-    from bert_keras.tasks.examples.scoring_data import read_scoring_data
     from bert_keras.tasks.task_loading import read_checkpoint_task
 
     if find_finetuned_head(checkpoint.model) is None:
         raise InputError(f"{arguments.checkpoint} has no task head, so it cannot be evaluated: leave out --eval")
-    task = read_checkpoint_task(checkpoint)
-    task_options.check_options_of_task(arguments, task.name, task.problem)
-    task_options.check_extension(arguments.eval, task.name, arguments.format)
-    bad = BadExamples(skip=arguments.on_error == "skip")
-    examples = read_scoring_data(task, arguments.eval, task_options.get_file_options(arguments), bad)
+    examples, bad = task_options.read_labelled_examples(arguments, read_checkpoint_task(checkpoint), arguments.eval)
     return examples, task_options.describe_skipped(bad)

@@ -4,30 +4,24 @@ import argparse
 import dataclasses
 from collections.abc import Iterator
 
-from bert_keras.cli.console import print_result, print_settings
+from bert_keras.cli.console import Result, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
-from bert_keras.cli.options.argument_checks import (
-    add_model,
-    add_option,
-    check_all,
-    check_unicode,
-    positive_integer,
-    read_model,
-)
+from bert_keras.cli.options.argument_checks import check_all, check_unicode, read_model
+from bert_keras.cli.options.declaring import Options, positive_integer
 from bert_keras.errors import InputError
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_model(parser, "model", "BERT or ELECTRA folder with a masked-LM head and a WordPiece vocabulary")
-    parser.add_argument(
+    options.add_model("model", "BERT or ELECTRA folder with a masked-LM head and a WordPiece vocabulary")
+    options.add_argument(
         "texts", nargs="+", metavar="TEXT", help="quoted text that contains [MASK]; - for the lines of standard input"
     )
-    add_option(parser, "--top-k", positive_integer, "number of predictions per [MASK]", 5)
+    options.add_option("--top-k", positive_integer, "number of predictions per [MASK]", 5)
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
     from bert_keras.tasks.mask_checks import check_has_masked_lm, check_have_masks, check_top_k
 
     checkpoint, texts = check_all(lambda: read_model(arguments.model), lambda: list(_read_texts(arguments.texts)))
@@ -48,8 +42,13 @@ def run(arguments: argparse.Namespace) -> None:
     ]
     lines = []
     for text, masks in zip(texts, filled, strict=True):
-        lines += [*([""] if lines else []), *_format_predictions(text, masks)]
-    print_result(lines, {"model": str(arguments.model), "texts": result}, as_json=arguments.json)
+        lines += [*([""] if lines else []), text]
+        for number, fillings in enumerate(masks, 1):
+            if len(masks) > 1:
+                lines.append(f"  [MASK] {number} of {len(masks)}")
+            width = max(len(filling.token) for filling in fillings)
+            lines += [f"  {filling.probability:6.1%}  {filling.token:<{width}}  {filling.text}" for filling in fillings]
+    return lines, {"model": str(arguments.model), "texts": result}
 
 
 def _read_texts(arguments: list[str]) -> Iterator[str]:
@@ -65,14 +64,3 @@ def _read_texts(arguments: list[str]) -> Iterator[str]:
         if not any(lines):
             raise InputError("standard input has no text; expected lines with [MASK] in them: pipe them in")
         yield from filter(None, lines)
-
-
-def _format_predictions(text: str, masks: list) -> list[str]:
-    """Format a text and the predictions for its masks as lines."""
-    lines = [text]
-    for number, fillings in enumerate(masks, 1):
-        if len(masks) > 1:
-            lines.append(f"  [MASK] {number} of {len(masks)}")
-        width = max(len(filling.token) for filling in fillings)
-        lines += [f"  {filling.probability:6.1%}  {filling.token:<{width}}  {filling.text}" for filling in fillings]
-    return lines

@@ -15,130 +15,148 @@ from __future__ import annotations
 import argparse
 import collections
 import dataclasses
+import functools
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from bert_keras.checks import format_count
-from bert_keras.cli.console import print_line, print_result, print_settings, print_table, print_warnings
+from bert_keras.cli.console import Result, print_table
 from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options import finetuning_options, task_options, training_options
-from bert_keras.cli.options.argument_checks import check_all, check_exists, read_model
-from bert_keras.cli.options.finetuning_options import (
-    check_search,
-    describe_search,
-    leave_out_searched,
-    make_search,
-    make_space,
-)
-from bert_keras.errors import InputError, MissingExtraError
-from bert_keras.figures import check_matplotlib
-from bert_keras.tasks.examples.option_checks import DEV_SHARE
-from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.search.searched_finetuning import format_trials
+from bert_keras.cli.options.declaring import Options, positive_integer
+from bert_keras.cli.options.finetuning_options import describe_training, get_file_name, to_words
+from bert_keras.errors import InputError
+from bert_keras.pipelines.readers.option_spelling import spell_flag
+from bert_keras.publishing import get_companion_folder
+from bert_keras.training.config.finetuning_settings import FineTuning, TaskSettings
+from bert_keras.training.config.settings import list_fields
+from bert_keras.training.search.searched_finetuning import check_search_installed, format_trials
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
     from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.tasks.base import Task
     from bert_keras.tasks.examples.training_data import TrainingData
     from bert_keras.training.finetuned_folder import FineTuned
+    from bert_keras.training.search.searched_finetuning import SearchSpace, TrialResult
+    from bert_keras.training.tracking.tracked_training import FitProgress
 
-add_arguments = finetuning_options.add_arguments
+# the printed line of each setting that a search may vary
+_LINES = {
+    "learning_rate": "learning rate",
+    "batch_size": "batches",
+    "weight_decay": "weight decay",
+    "layer_decay": "layer decay",
+}
+_WARMUP = "warmup_ratio"  # part of the line of the learning rate
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
-    finetuning_options.apply_config(arguments)
+def add_arguments(options: Options) -> None:
+    """Declare the arguments of the command."""
+    options.add_model("checkpoint", "BERT or ELECTRA folder with a WordPiece vocabulary")
+    training = finetuning_options.add_finetuning_options(
+        options,
+        FineTuning,
+        train="file with training examples; required here or in --config",
+        length="128, answer 384",
+        overlap="tag 32, answer 128, proportionally less for shorter sequences; other tasks truncate",
+    )
+    for name in list_fields(TaskSettings)[:-1]:  # without the prompt, which other commands have too
+        finetuning_options.add_setting(options, TaskSettings, name)
+    task_options.add_prompt(options, default="that of CHECKPOINT; it becomes the default prompt of OUT")
+    training.add_option(
+        "--search",
+        positive_integer,
+        "train N times with different learning rates, batch sizes and regularization, stop the worse half early, and "
+        "write the best model; options that are given are not varied",
+    )
+
+
+def apply_config(arguments: argparse.Namespace) -> None:
+    """Apply the file of `--config`, see `apply_settings_file`.
+
+    Raises:
+        InputError: the file is wrong, or neither it nor an option names the examples.
+    """
+    from bert_keras.training.config.settings_files import FineTuningFile
+
+    finetuning_options.apply_settings_file(arguments, FineTuningFile)
+    if arguments.train is None:
+        raise InputError(
+            'no training examples were named; expected a file: add --train FILE, or train = "FILE" to the file of '
+            "--config"
+        )
+
+
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
+    apply_config(arguments)
     checkpoint, settings = _checked(arguments)
-    if arguments.workers is not None:
-        _read(arguments, checkpoint)  # so that a bad file is reported once, before the workers start
-        training_options.run_in_workers(arguments)
-        return
-    data = _read(arguments, checkpoint)
+    data = _read(arguments, checkpoint)  # before the workers start, so that a bad file is reported once
+    if training_options.run_in_workers(arguments):
+        return None
     adapters = _describe_adapters(settings, data.task, checkpoint)
     load_tensorflow()
     strategy = training_options.prepare_devices(arguments)
     from bert_keras.training.finetuning_to_folder import finetune
-    from bert_keras.training.strategies import is_chief
-    from bert_keras.training.tracking.tracked_training import FitProgress
+    from bert_keras.training.search.searched_finetuning import Search, make_search_space
 
-    described = _describe_task(data) | describe_training(settings, data.task, strategy)
-    described |= adapters
-    space = make_space(arguments, settings, checkpoint, data, strategy.num_replicas_in_sync)
-    described = leave_out_searched(described, settings, space)
+    described = _describe_task(data) | describe_training(settings, data.task, strategy) | adapters
+    backups = {"backups": training_options.format_backups(arguments)}
+    if arguments.search is not None:
+        space = make_search_space(
+            settings,
+            hidden_dim=checkpoint.config.hidden_dim,
+            num_sequences=len(data.train),
+            fixed=arguments.given_settings,
+            batch_multiple=strategy.num_replicas_in_sync * settings.accumulation_steps,
+        )
+        described = leave_out_searched(described, settings, space)
+        trials = f"each finished trial, in {get_companion_folder(arguments.out, 'search')}"
+        backups = {"search": f"{arguments.search} trials; {space.describe()}", "backups": trials}
     names = {"checkpoint": arguments.checkpoint, "out": arguments.out}
     names |= {} if arguments.config is None else {"config": arguments.config}
     names |= _describe_files(arguments, data, str)
-    print_settings("finetune", names | described | describe_search(arguments, space))
-    print_warnings(data.warnings)
-    with FitProgress(None) as progress:
-        tuned = finetune(
-            checkpoint,
-            arguments.out,
-            train=data,
-            search=make_search(arguments, progress),
-            card_facts=_describe_files(arguments, data, get_file_name) | described,
-            **training_options.get_run_arguments(arguments, progress, strategy),
-            **dataclasses.asdict(settings),
-        )
-    if not is_chief(strategy):
-        return
-    report_missing_matplotlib(data.task)
-    _print_result(arguments, tuned)
+    facts = _describe_files(arguments, data, get_file_name) | described
+
+    def train(progress: FitProgress, same: dict[str, object]) -> FineTuned:
+        report = functools.partial(_print_trial, progress, arguments.search)
+        search = arguments.search and Search(arguments.search, arguments.given_settings, report)
+        return finetune(checkpoint, arguments.out, search=search, card_facts=facts, **same)
+
+    shown = names | described | backups
+    tuned = finetuning_options.run_training(arguments, data, settings, strategy, shown, train)
+    return None if tuned is None else _make_result(arguments, tuned)
 
 
-def _print_result(arguments: argparse.Namespace, tuned: FineTuned) -> None:
-    data = tuned.data
+def _make_result(arguments: argparse.Namespace, tuned: FineTuned) -> Result:
     if tuned.trials:
-        print_table(*format_trials(tuned.trials, data.task.main_score))
-    print_table(["epoch", *tuned.epochs[0]], [[place, *epoch.values()] for place, epoch in enumerate(tuned.epochs, 1)])
-    skipped = f"; {format_count(data.bad.num_bad, 'bad example')} skipped" if data.bad.num_bad else ""
+        print_table(*format_trials(tuned.trials, tuned.task.main_score))
+    finetuning_options.print_epochs(tuned)
     scores = task_options.format_scores(tuned.scores, tuned.task.main_score)
-    sentence = (
-        f"wrote {arguments.out}: {scores} on {len(data.dev):,} held-out examples ({tuned.describe_epoch()}){skipped}"
-    )
-    result = {"out": str(arguments.out), **tuned.collect_metrics(), "warnings": list(data.warnings)}
+    result = {"out": str(arguments.out), **tuned.collect_metrics(), "warnings": list(tuned.data.warnings)}
     if tuned.trials:
         result["trials"] = [dataclasses.asdict(trial) for trial in tuned.trials]
-    print_result(sentence, result, as_json=arguments.json)
+    return finetuning_options.format_written(arguments, tuned, scores), result
 
 
 def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, FineTuning]:
     """Run the checks that do not read the examples; return the checkpoint and the settings."""
     files = [path for path in (arguments.train, arguments.dev) if path is not None]
-    inputs = files if arguments.config is None else [*files, arguments.config]
-    checkpoint, *_, settings = check_all(
-        lambda: read_model(arguments.checkpoint),
-        lambda: check_dev_share(arguments),
-        *(lambda path=path: check_exists(path, "a file of examples") for path in files),
-        lambda: training_options.check_out(arguments, arguments.checkpoint, *inputs),
+    checkpoint, settings = finetuning_options.check_training(
+        arguments,
+        arguments.checkpoint,
+        FineTuning,
+        files,
+        [],
         lambda: task_options.check_options_of_task(arguments, arguments.task, arguments.problem),
         *(lambda path=path: task_options.check_extension(path, arguments.task, arguments.format) for path in files),
-        lambda: training_options.check_tracking(arguments),
         lambda: check_search(arguments),
-        lambda: finetuning_options.make_settings(arguments),
     )
     if settings.lora_rank is not None:
         from bert_keras.checkpoints.adapters.adapter_files import check_rank
 
         check_rank(settings.lora_rank, checkpoint)
     return checkpoint, settings
-
-
-def check_dev_share(arguments: argparse.Namespace) -> None:
-    """Raise `InputError` if `--dev-share` is out of range, or was given together with `--dev`."""
-    if arguments.dev_share is None:
-        return
-    if arguments.dev is not None:
-        raise InputError(
-            f"--dev {arguments.dev} and --dev-share {arguments.dev_share:g} were both given; expected one of them: "
-            "leave the other out"
-        )
-    from bert_keras.tasks.examples import held_out
-
-    held_out.check_dev_share(arguments.dev_share)
 
 
 def _read(arguments: argparse.Namespace, checkpoint: Checkpoint) -> TrainingData:
@@ -151,9 +169,7 @@ def _read(arguments: argparse.Namespace, checkpoint: Checkpoint) -> TrainingData
         arguments.train,
         arguments.dev,
         task_options.get_file_options(arguments),
-        dev_share=DEV_SHARE if arguments.dev_share is None else arguments.dev_share,
-        seed=arguments.seed,
-        on_error=arguments.on_error,
+        **finetuning_options.get_reading_options(arguments),
         **task_options.get_given_options(arguments, *TASK_SETTINGS, "prompt"),
     )
 
@@ -162,51 +178,29 @@ def _describe_files(
     arguments: argparse.Namespace, data: TrainingData, format_path: Callable[[pathlib.Path], object]
 ) -> dict[str, object]:
     """Return the checkpoint and the data files, to print; `format_path` formats the paths."""
-    shown = {
+    return {
         "checkpoint": format_path(arguments.checkpoint),
         "train": f"{format_path(arguments.train)} ({len(data.train):,} examples)",
+        "dev": finetuning_options.describe_dev(arguments, data, arguments.train, format_path),
     }
-    if data.held_out is not None:
-        return {
-            **shown,
-            "dev": f"{len(data.dev):,} examples of {format_path(arguments.train)}: {data.held_out.describe()}",
-        }
-    shown["dev"] = f"{format_path(arguments.dev)} ({len(data.dev):,} examples)"
-    if arguments.dev.resolve() == arguments.train.resolve():
-        shown["dev"] += ", the same file as --train: the scores will be too high"
-    return shown
 
 
 def _describe_task(data: TrainingData) -> dict[str, object]:
     """Return the task and its labels, to print."""
     task = data.task
     shown = task_options.describe_skipped(data.bad)
-    shown |= {"task": task_options.format_task(task), **task_options.describe_columns(data.columns)}
+    facts = task_options.describe_columns(data.columns)
     if labels := getattr(task, "labels", ()):
-        shown["labels"] = f"{len(labels)}: {', '.join(labels[:8])}{' ...' if len(labels) > 8 else ''}"
+        facts["labels"] = f"{len(labels)}: {', '.join(labels[:8])}{' ...' if len(labels) > 8 else ''}"
     if task.has_confusion_matrix:
-        shown["baseline"] = _format_baseline(data.train, data.dev)
-    shown |= task_options.describe_prompt(task)
-    shown["sequences"] = task_options.format_lengths(task)
+        [(label, _)] = collections.Counter(example.label for example in data.train).most_common(1)
+        share = sum(example.label == label for example in data.dev) / len(data.dev)
+        facts["baseline"] = f"accuracy {share:.4g} (always {label})"
+    shown |= task_options.describe_task(task, **facts)
     rare = ("class_weights", "labelled_tokens", "max_answer_length", "highest_score")
     unusual = {name: getattr(task, name, None) for name in rare}
     usual = (None, "equal", "first", 1.0)
-    return shown | {_to_words(name): value for name, value in unusual.items() if value not in usual}
-
-
-def describe_training(settings: FineTuning, task: Task, strategy: tf.distribute.Strategy) -> dict[str, object]:
-    """Return the training settings to print; the rarer ones only if they differ from their defaults."""
-    kept = f"the best by {task.main_score}" if settings.keep_best else "the last"
-    stopped = f", stopping after {settings.patience} without improvement" if settings.patience else ""
-    usual, rare = FineTuning(), ("weight_decay", "layer_decay", "head_rate_factor", "frozen_blocks", "dtype_policy")
-    unusual = {name: getattr(settings, name) for name in rare if getattr(settings, name) != getattr(usual, name)}
-    return {
-        "epochs": f"{settings.num_epochs}{stopped}; {kept} is kept",
-        "batches": training_options.format_batch(settings.batch_size, strategy, settings.accumulation_steps),
-        "learning rate": f"{settings.learning_rate:g}, {settings.warmup_ratio:.0%} warm-up",
-        **{_to_words(name): f"{value:g}" if isinstance(value, float) else value for name, value in unusual.items()},
-        "seed": settings.seed,
-    }
+    return shown | {to_words(name): value for name, value in unusual.items() if value not in usual}
 
 
 def _describe_adapters(settings: FineTuning, task: Task, checkpoint: Checkpoint) -> dict[str, object]:
@@ -226,26 +220,40 @@ def _describe_adapters(settings: FineTuning, task: Task, checkpoint: Checkpoint)
     return {"LoRA": f"rank {settings.lora_rank}, alpha {settings.lora_alpha}; {share}"}
 
 
-def _format_baseline(train: list, dev: list) -> str:
-    """Format the accuracy of the majority-class baseline."""
-    [(label, _)] = collections.Counter(example.label for example in train).most_common(1)
-    share = sum(example.label == label for example in dev) / len(dev)
-    return f"accuracy {share:.4g} (always {label})"
+def check_search(arguments: argparse.Namespace) -> None:
+    """Check what can be checked before the examples are read, if `--search` is given.
+
+    Raises:
+        InputError: Optuna is missing, several workers were asked for, or an interrupted search would be forgotten.
+    """
+    from bert_keras.training.search.searched_finetuning import check_no_trials
+
+    found = {"resume": arguments.resume, "overwrite": arguments.overwrite, "spell": spell_flag}
+    check_no_trials(arguments.out, has_search=arguments.search is not None, **found)
+    if arguments.search is None:
+        return
+    check_search_installed()
+    if arguments.workers is not None or arguments.strategy == "multi-worker":
+        raise InputError(
+            "--search runs on one machine, and several workers were asked for; expected --strategy one-device, "
+            "mirrored or tpu: search without --workers, then train with the settings of the best trial"
+        )
 
 
-def _to_words(name: str) -> str:
-    return name.replace("_", " ")
+def leave_out_searched(described: Mapping[str, object], settings: FineTuning, space: SearchSpace) -> dict[str, object]:
+    """Return the printed settings without those that a search varies: each trial has its own."""
+    lines = {_LINES[name] for name in space.varied if name in _LINES}
+    shown = {line: value for line, value in described.items() if line not in lines}
+    rate = _LINES["learning_rate"]
+    if rate in shown and _WARMUP in space.varied:
+        shown[rate] = f"{settings.learning_rate:g}"
+    if rate in lines and _WARMUP not in space.varied:
+        shown["warm-up"] = f"{settings.warmup_ratio:.0%}"
+    return shown
 
 
-def get_file_name(path: pathlib.Path | str) -> str:
-    """Return the name of a file or folder, without its path; the name of a model on the Hub as it is."""
-    return path if isinstance(path, str) else path.absolute().name
-
-
-def report_missing_matplotlib(task: Task) -> None:
-    """Print that matplotlib is missing if the task has a confusion matrix to draw."""
-    if task.has_confusion_matrix:
-        try:
-            check_matplotlib()
-        except MissingExtraError as error:
-            print_line(f"  no confusion_matrix.png: {error}")
+def _print_trial(progress: FitProgress, num_trials: int, trial: TrialResult) -> None:
+    score = "no score" if trial.score is None else f"{trial.score:.4g}"
+    text = f"trial {trial.number} of {num_trials}: {score}, {trial.outcome}, {trial.describe()}"
+    progress.print(text, event="trial", trial=trial.number, score=trial.score, outcome=trial.outcome)
+    progress.restart()

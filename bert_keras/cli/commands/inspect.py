@@ -9,50 +9,41 @@ import argparse
 import collections
 import pathlib
 
-from bert_keras.cli.console import print_result, print_settings
+from bert_keras.cli.console import Result, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
-from bert_keras.cli.options.argument_checks import (
-    add_flag,
-    add_model,
-    add_option,
-    add_overwrite,
-    check_all,
-    check_exists,
-    check_unicode,
-    non_negative_integer,
-    positive_integer,
-    read_model,
-)
+from bert_keras.cli.options.argument_checks import check_all, check_exists, check_unicode, read_model
+from bert_keras.cli.options.declaring import Options, non_negative_integer, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.figures import check_matplotlib
 from bert_keras.hub.names import is_hub_name
 from bert_keras.publishing import check_writable_folder
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_model(parser, "model", "BERT or ELECTRA folder with a WordPiece vocabulary")
-    parser.add_argument("texts", nargs="*", default=[], metavar="TEXT", help="quoted text, and a second one for a pair")
-    add_option(parser, "--out", pathlib.Path, "output folder", metavar="OUT", required=True)
-    add_flag(parser, "--training", "show the training curves of MODEL")
-    add_option(parser, "--layer", non_negative_integer, "layer to draw (default: all)")
-    add_option(parser, "--head", non_negative_integer, "head to draw (default: all)")
-    add_option(parser, "--top-k", positive_integer, "number of predictions per [MASK]", 5)
-    add_flag(parser, "--no-pictures", "write only the page, without figures; does not need matplotlib")
-    add_overwrite(parser)
+    options.add_model("model", "BERT or ELECTRA folder with a WordPiece vocabulary")
+    options.add_argument(
+        "texts", nargs="*", default=[], metavar="TEXT", help="quoted text, and a second one for a pair"
+    )
+    options.add_option("--out", pathlib.Path, "output folder", metavar="OUT", required=True)
+    options.add_flag("--training", "show the training curves of MODEL")
+    options.add_option("--layer", non_negative_integer, "layer to draw (default: all)")
+    options.add_option("--head", non_negative_integer, "head to draw (default: all)")
+    options.add_option("--top-k", positive_integer, "number of predictions per [MASK]", 5)
+    options.add_flag("--no-pictures", "write only the page, without figures; does not need matplotlib")
+    options.add_overwrite()
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
+    out = arguments.out
     check_all(
         lambda: _check_model(arguments),
-        lambda: check_writable_folder(
-            arguments.out, "inspect", overwrite=arguments.overwrite, inputs=[arguments.model]
-        ),
+        lambda: check_writable_folder(out, "inspect", overwrite=arguments.overwrite, inputs=[arguments.model]),
         lambda: _check_texts(arguments),
         *([] if arguments.no_pictures else [check_matplotlib]),
     )
-    (_training if arguments.training else _inspect_text)(arguments)
+    return (_training if arguments.training else _inspect_text)(arguments)
 
 
 def _check_model(arguments: argparse.Namespace) -> None:
@@ -80,7 +71,7 @@ def _check_texts(arguments: argparse.Namespace) -> None:
     check_unicode(arguments.texts)
 
 
-def _inspect_text(arguments: argparse.Namespace) -> None:
+def _inspect_text(arguments: argparse.Namespace) -> Result:
     load_tensorflow()
     from bert_keras.analysis.inspection.inspecting import inspect
 
@@ -92,22 +83,22 @@ def _inspect_text(arguments: argparse.Namespace) -> None:
     kinds = collections.Counter(head.kind for head in inspection.heads)
     counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
     contents = f"{len(inspection.tokens):,} tokens, {len(inspection.heads):,} heads ({counted})"
-    _print_result(arguments, files, contents, inspection.to_dict())
+    return _make_result(arguments, files, contents, inspection.to_dict())
 
 
-def _training(arguments: argparse.Namespace) -> None:
+def _training(arguments: argparse.Namespace) -> Result:
     from bert_keras.analysis.inspection.training_history import read_training_history, save_training_history
 
     history = read_training_history(arguments.model)
     print_settings("inspect", _describe_settings(arguments))
     pictures = not arguments.no_pictures
     files = save_training_history(history, arguments.out, pictures=pictures, overwrite=arguments.overwrite)
-    _print_result(arguments, files, f"{len(history.charts):,} curves", {"scores": history.scores})
+    return _make_result(arguments, files, f"{len(history.charts):,} curves", {"scores": history.scores})
 
 
-def _print_result(arguments: argparse.Namespace, files: list[str], contents: str, result: dict) -> None:
+def _make_result(arguments: argparse.Namespace, files: list[str], contents: str, result: dict) -> Result:
     sentence = f"wrote {arguments.out}: open {arguments.out / files[0]}; {contents}"
-    print_result(sentence, {"out": str(arguments.out), "files": files, **result}, as_json=arguments.json)
+    return sentence, {"out": str(arguments.out), "files": files, **result}
 
 
 def _describe_settings(arguments: argparse.Namespace) -> dict[str, object]:

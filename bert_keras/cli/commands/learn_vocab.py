@@ -10,57 +10,50 @@ from typing import TYPE_CHECKING
 
 from bert_keras.cli.console import (
     ProgressBar,
+    Result,
     format_peak_memory,
     get_peak_memory,
-    print_result,
     print_settings,
     print_warnings,
 )
 from bert_keras.cli.options import text_options
-from bert_keras.cli.options.argument_checks import (
-    add_option,
-    add_overwrite,
-    add_path,
-    add_workers,
-    check_all,
-    non_negative_integer,
-    positive_integer,
-)
+from bert_keras.cli.options.argument_checks import check_all
+from bert_keras.cli.options.declaring import Options, non_negative_integer, positive_integer
 from bert_keras.files import compute_digest
 from bert_keras.publishing import check_writable_file
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.corpus.text_sources import TextSource
-    from bert_keras.pipelines.text.learned_vocabulary import LearnedVocabulary
     from bert_keras.pipelines.text.text_rules import TextRules
 
 _MAX_WORKERS = 8  # one process reads the text for all of them: 0.75 s of reading per 2.4 s of counting
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_path(parser, "out", "output file, such as vocab.txt")
-    text_options.add_text_options(parser)
-    add_option(parser, "--size", positive_integer, "maximum number of tokens", 30522)
-    add_option(parser, "--min-frequency", positive_integer, "minimum number of occurrences of a token", 2)
-    text_options.add_tokenizer_options(parser)
-    add_option(
-        parser,
+    options.add_path("out", "output file, such as vocab.txt")
+    text_options.add_text_options(options)
+    options.add_option("--size", positive_integer, "maximum number of tokens", 30522)
+    options.add_option("--min-frequency", positive_integer, "minimum number of occurrences of a token", 2)
+    text_options.add_tokenizer_options(options)
+    options.add_option(
         "--alphabet",
         positive_integer,
         "maximum number of characters in the alphabet, the most frequent ones first; words with other characters "
         "become [UNK] (default: 1,000, or as many as cover 99.95%% of the text, as far as --size permits)",
     )
-    add_option(parser, "--unused", non_negative_integer, "number of reserved tokens [unused0], [unused1], ...", 0)
+    options.add_option("--unused", non_negative_integer, "number of reserved tokens [unused0], [unused1], ...", 0)
     text = "maximum number of distinct words in memory, 0.9 GB per million; the rarest words beyond it are discarded"
-    add_option(parser, "--max-words", positive_integer, text, 1_000_000)
-    add_workers(parser, "processes that count words", _MAX_WORKERS)
-    add_overwrite(parser)
+    options.add_option("--max-words", positive_integer, text, 1_000_000)
+    options.add_workers("processes that count words", _MAX_WORKERS)
+    options.add_overwrite()
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
     started = time.monotonic()
+    from bert_keras.pipelines.text.learned_vocabulary import learn_vocabulary
+    from bert_keras.pipelines.text.text_rules import TextRules
     from bert_keras.pipelines.text.vocabulary_settings import get_settings_path
     from bert_keras.pipelines.text.vocabulary_training import make_leading_tokens
 
@@ -70,9 +63,23 @@ def run(arguments: argparse.Namespace) -> None:
         lambda: make_leading_tokens(arguments.special_token, arguments.unused, size=arguments.size),
         lambda: text_options.find_text(arguments.text, out=arguments.out),
     )
-    rules = _make_text_rules(arguments)
+    given = text_options.get_given_tokenizer_settings(arguments)
+    rules = TextRules(**{name: given[name] for name in vars(TextRules()) if given.get(name) is not None})
     print_settings("learn-vocab", _describe_settings(arguments, rules, leading, sources))
-    learned = _learn(arguments, rules, sources)
+    with _stage_bars() as progress:
+        learned = learn_vocabulary(
+            sources,
+            arguments.out,
+            **{name: getattr(arguments, name) for name in ("field", "size", "min_frequency", "max_words", "overwrite")},
+            lowercase=rules.lowercase,
+            strip_accents=rules.strip_accents,
+            tokenize_chinese_chars=rules.tokenize_chinese_chars,
+            special_tokens=tuple(arguments.special_token),
+            num_unused=arguments.unused,
+            alphabet_size=arguments.alphabet,
+            num_workers=arguments.workers,
+            progress=progress,
+        )
     result = {
         "out": str(arguments.out),
         "settings": str(get_settings_path(arguments.out)),
@@ -88,7 +95,7 @@ def run(arguments: argparse.Namespace) -> None:
         "worker_peak_memory_bytes": get_peak_memory(of_workers=True) if learned.num_workers > 1 else None,
     }
     print_warnings(learned.warnings)
-    print_result(_format_result(result), result, as_json=arguments.json)
+    return _format_result(result), result
 
 
 def _describe_settings(
@@ -104,29 +111,6 @@ def _describe_settings(
         "alphabet": "by coverage" if arguments.alphabet is None else arguments.alphabet,
         **{name: getattr(arguments, name) for name in ("size", "min_frequency", "max_words", "workers")},
     }
-
-
-def _learn(arguments: argparse.Namespace, rules: TextRules, sources: list[TextSource] | None) -> LearnedVocabulary:
-    from bert_keras.pipelines.text.learned_vocabulary import learn_vocabulary
-
-    with _stage_bars() as progress:
-        return learn_vocabulary(
-            sources,
-            arguments.out,
-            field=arguments.field,
-            size=arguments.size,
-            min_frequency=arguments.min_frequency,
-            lowercase=rules.lowercase,
-            strip_accents=rules.strip_accents,
-            tokenize_chinese_chars=rules.tokenize_chinese_chars,
-            special_tokens=tuple(arguments.special_token),
-            num_unused=arguments.unused,
-            alphabet_size=arguments.alphabet,
-            max_words=arguments.max_words,
-            num_workers=arguments.workers,
-            overwrite=arguments.overwrite,
-            progress=progress,
-        )
 
 
 @contextlib.contextmanager
@@ -145,15 +129,6 @@ def _stage_bars() -> Iterator[Callable[[str, int, int | None], None]]:
             bars[stage].update(done, total)
 
         yield update
-
-
-def _make_text_rules(arguments: argparse.Namespace) -> TextRules:
-    from bert_keras.pipelines.text.text_rules import TextRules
-
-    given = text_options.get_given_tokenizer_settings(arguments)
-    return TextRules(
-        **{name: value for name, value in given.items() if value is not None and name in vars(TextRules())}
-    )
 
 
 def _format_result(result: dict) -> str:

@@ -13,93 +13,85 @@ from typing import TYPE_CHECKING
 from bert_keras.checks import format_count
 from bert_keras.cli.console import (
     ProgressBar,
+    Result,
     format_peak_memory,
     get_peak_memory,
     print_line,
-    print_result,
     print_settings,
     print_warnings,
 )
 from bert_keras.cli.options import text_options
-from bert_keras.cli.options.argument_checks import (
-    add_flag,
-    add_option,
-    add_overwrite,
-    add_path,
-    add_workers,
-    check_all,
-    positive_integer,
-)
+from bert_keras.cli.options.argument_checks import check_all
+from bert_keras.cli.options.declaring import Options, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_folder
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.corpus.text_sources import TextSource
-    from bert_keras.pipelines.records import RecordSettings, TokenizerSpec
+    from bert_keras.pipelines.records import TokenizerSpec
 
 _MAX_WORKERS = 6  # one process reads the text for all of them
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
     text = "vocabulary file from learn-vocab, which stores its settings next to it; or a model folder"
-    add_path(parser, "vocabulary", text, metavar="VOCAB")
-    add_path(parser, "out", "output folder")
-    text_options.add_text_options(parser)
+    options.add_path("vocabulary", text, metavar="VOCAB")
+    options.add_path("out", "output folder")
+    text_options.add_text_options(options)
     text = "lines: one sentence per line; split: running text, with one document per file or .jsonl record"
-    add_option(parser, "--sentences", ("lines", "split"), text, "lines")
-    text_options.add_tokenizer_options(parser)
-    _add_sequence_options(parser)
-    add_option(parser, "--duplicates", positive_integer, "number of times that examples are drawn from each text", 1)
-    add_option(parser, "--held-out-rate", float, "fraction of documents that are held out", 0.01)
-    add_option(parser, "--seed", int, "random seed", 0)
-    add_workers(parser, "processes", _MAX_WORKERS)
-    text = "run as an Apache Beam pipeline with these options, as one string: --beam='--runner=FlinkRunner ...'"
-    add_option(parser, "--beam", str, text, metavar="OPTIONS")
-    add_overwrite(parser)
-
-
-def _add_sequence_options(parser: argparse.ArgumentParser) -> None:
-    add_option(parser, "--max-sequence-length", positive_integer, "maximum number of tokens per sequence", 128)
-    add_option(
-        parser,
+    options.add_option("--sentences", ("lines", "split"), text, "lines")
+    text_options.add_tokenizer_options(options)
+    options.add_option("--max-sequence-length", positive_integer, "maximum number of tokens per sequence", 128)
+    options.add_option(
         "--objective",
         ("nsp", "sop", "none"),
         "nsp: next-sentence prediction, half of the second sentences come from another document; sop: sentence-order "
         "prediction, half of the pairs are swapped; none: sequences of full sentences",
         "nsp",
+        dest="sentence_objective",
     )
-    add_option(parser, "--short-sequence-rate", float, "fraction of deliberately short pairs", 0.1)
-    add_flag(parser, "--keep-documents-apart", "with --objective none: a sequence never spans two documents")
-    add_flag(parser, "--pack", "pack several examples into one sequence where they fit")
+    options.add_option("--short-sequence-rate", float, "fraction of deliberately short pairs", 0.1)
+    options.add_flag("--keep-documents-apart", "with --objective none: a sequence never spans two documents")
+    text = "pack several examples into one sequence where they fit"
+    options.add_argument("--pack", action="store_true", dest="packed", help=text)
     packed = "with --pack: maximum number of examples per sequence"
-    add_option(parser, "--max-examples-per-sequence", positive_integer, packed, 8)
+    options.add_option("--max-examples-per-sequence", positive_integer, packed, 8)
+    options.add_option("--duplicates", positive_integer, "number of times that examples are drawn from each text", 1)
+    options.add_option("--held-out-rate", float, "fraction of documents that are held out", 0.01)
+    options.add_option("--seed", int, "random seed", 0)
+    options.add_workers("processes", _MAX_WORKERS)
+    text = "run as an Apache Beam pipeline with these options, as one string: --beam='--runner=FlinkRunner ...'"
+    options.add_option("--beam", str, text, metavar="OPTIONS")
+    options.add_overwrite()
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
     started = time.monotonic()
+    from bert_keras.pipelines.records import RecordSettings, TokenizerSpec
     from bert_keras.pipelines.records.beam_records import split_beam_options
+    from bert_keras.pipelines.records.settings import WITHOUT_OPTION
+    from bert_keras.pipelines.text.vocabulary_settings import read_vocabulary_and_settings
 
-    settings, tokenizer, _, sources, beam_options = check_all(
-        lambda: _make_settings(arguments),
-        lambda: _read_tokenizer(arguments),
-        lambda: check_writable_folder(
-            arguments.out, "make-records", overwrite=arguments.overwrite, inputs=[arguments.vocabulary]
+    given = text_options.get_given_tokenizer_settings(arguments)
+    names = [field.name for field in dataclasses.fields(RecordSettings) if field.name not in WITHOUT_OPTION]
+    options = {name: getattr(arguments, name) for name in names}
+    out, vocabulary = arguments.out, arguments.vocabulary
+    _, tokenizer, _, sources, beam_options = check_all(
+        lambda: RecordSettings(**options),
+        lambda: TokenizerSpec.from_arguments(
+            read_vocabulary_and_settings(vocabulary, given, option_names=text_options.TOKENIZER_OPTIONS),
+            arguments.max_sequence_length,
         ),
+        lambda: check_writable_folder(out, "make-records", overwrite=arguments.overwrite, inputs=[vocabulary]),
         lambda: _find_text(arguments),
         lambda: None if arguments.beam is None else split_beam_options(arguments.beam),
     )
-    print_settings("make-records", _describe_settings(arguments, settings, tokenizer, sources))
+    print_settings("make-records", _describe_settings(arguments, options, tokenizer, sources))
     warnings: list[str] = []
-    options = {
-        **_get_option_values(settings),
-        "field": arguments.field,
-        "sentences": arguments.sentences,
-        "beam_options": beam_options,
-        "overwrite": arguments.overwrite,
-        "warn": warnings.append,
-    }
+    options |= {name: getattr(arguments, name) for name in ("field", "sentences", "overwrite")}
+    options |= {"beam_options": beam_options, "warn": warnings.append}
     manifest, had_workers = _make(arguments, tokenizer, sources, options)
     result = {
         "out": str(arguments.out),
@@ -110,24 +102,7 @@ def run(arguments: argparse.Namespace) -> None:
         "worker_peak_memory_bytes": get_peak_memory(of_workers=True) if had_workers else None,
     }
     print_warnings(warnings)
-    print_result(_format_result(result), result, as_json=arguments.json)
-
-
-def _make_settings(arguments: argparse.Namespace) -> RecordSettings:
-    from bert_keras.pipelines.records import RecordSettings
-
-    names = ("max_sequence_length", "short_sequence_rate", "keep_documents_apart", "max_examples_per_sequence")
-    same = {name: getattr(arguments, name) for name in (*names, "duplicates", "held_out_rate", "seed")}
-    return RecordSettings(sentence_objective=arguments.objective, packed=arguments.pack, **same)
-
-
-def _read_tokenizer(arguments: argparse.Namespace) -> TokenizerSpec:
-    from bert_keras.pipelines.records import TokenizerSpec
-    from bert_keras.pipelines.text.vocabulary_settings import read_vocabulary_and_settings
-
-    given = text_options.get_given_tokenizer_settings(arguments)
-    settings = read_vocabulary_and_settings(arguments.vocabulary, given, option_names=text_options.TOKENIZER_OPTIONS)
-    return TokenizerSpec.from_arguments(settings, arguments.max_sequence_length)
+    return _format_result(result), result
 
 
 def _find_text(arguments: argparse.Namespace) -> list[TextSource] | None:
@@ -177,7 +152,7 @@ def _format_resumable_blocks(out: pathlib.Path) -> str | None:
 
 
 def _describe_settings(
-    arguments: argparse.Namespace, settings: RecordSettings, tokenizer: TokenizerSpec, sources: list[TextSource] | None
+    arguments: argparse.Namespace, options: dict, tokenizer: TokenizerSpec, sources: list[TextSource] | None
 ) -> dict[str, object]:
     """Return the resolved settings to print."""
     settings_to_print = {
@@ -186,18 +161,12 @@ def _describe_settings(
         "vocabulary": arguments.vocabulary,
         "out": arguments.out,
         **text_options.describe_tokenizer(tokenizer.rules, tokenizer.additional_special_tokens),
-        **_get_option_values(settings),
+        **options,
         "workers": arguments.workers if arguments.beam is None else f"those of Beam: {arguments.beam}",
     }
     if arguments.beam is None and (blocks := _format_resumable_blocks(arguments.out)):
         settings_to_print["resumes with"] = blocks
     return settings_to_print
-
-
-def _get_option_values(settings: RecordSettings) -> dict[str, object]:
-    from bert_keras.pipelines.records.settings import WITHOUT_OPTION
-
-    return {name: value for name, value in dataclasses.asdict(settings).items() if name not in WITHOUT_OPTION}
 
 
 def _format_result(result: dict) -> str:

@@ -12,18 +12,10 @@ import pathlib
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 
-from bert_keras.cli.console import format_table, print_result, print_settings
+from bert_keras.cli.console import Result, format_table, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
-from bert_keras.cli.options.argument_checks import (
-    add_flag,
-    add_option,
-    add_overwrite,
-    check_all,
-    parse_model_path,
-    positive_integer,
-    positive_number,
-    read_any_model,
-)
+from bert_keras.cli.options.argument_checks import check_all, read_any_model
+from bert_keras.cli.options.declaring import Options, parse_model_path, positive_integer, positive_number
 from bert_keras.figures import check_matplotlib
 from bert_keras.heads import known_heads
 from bert_keras.publishing import check_writable_folder
@@ -35,36 +27,43 @@ if typing.TYPE_CHECKING:
 
 HEADS = tuple(head.plan_name for head in known_heads.HEADS if head.plan_name is not None)
 
+_SAME = ("head", "num_classes", "length", "batch_size", "num_masked", "quick")  # arguments of `plan` too
 _MEGABYTE, _GIGABYTE = 1e6, 1e9
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
+    options.add_argument(
         "model", metavar="MODEL", help="preset, BERT folder, hf://ORG/NAME, recipe, or TOML file of a recipe"
     )
-    add_option(parser, "--head", HEADS, "head of the model (default: the head of the folder, else the pooler)")
-    add_option(parser, "--num-classes", positive_integer, "number of classes of a new head", 2)
-    add_option(parser, "--length", positive_integer, "tokens per sequence (default 128, or that of the recipe)")
-    add_option(parser, "--batch-size", positive_integer, "sequences per batch (default 1, or that of the recipe)")
-    add_option(parser, "--num-masked", positive_integer, "masked positions per sequence (default: 15 %% of the tokens)")
+    options.add_option("--head", HEADS, "head of the model (default: the head of the folder, else the pooler)")
+    options.add_option("--num-classes", positive_integer, "number of classes of a new head", 2)
+    options.add_option("--length", positive_integer, "tokens per sequence (default 128, or that of the recipe)")
+    options.add_option("--batch-size", positive_integer, "sequences per batch (default 1, or that of the recipe)")
+    options.add_option("--num-masked", positive_integer, "masked positions per sequence (default: 15 %% of the tokens)")
     limit = "memory limit of training (default: the memory of this machine)"
-    add_option(parser, "--memory", positive_number, limit, metavar="GB")
-    add_flag(parser, "--quick", "skip the memory and the time of training")
-    add_flag(parser, "--steps", "print every step of the forward pass with its shapes")
-    add_option(parser, "--pictures", pathlib.Path, "draw charts as PNG and SVG into this folder", metavar="OUT")
-    add_overwrite(parser)
+    options.add_option("--memory", positive_number, limit, metavar="GB")
+    options.add_flag("--quick", "skip the memory and the time of training")
+    options.add_flag("--steps", "print every step of the forward pass with its shapes")
+    options.add_option("--pictures", pathlib.Path, "draw charts as PNG and SVG into this folder", metavar="OUT")
+    options.add_overwrite()
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
     out, inputs = arguments.pictures, [arguments.model]
     pictures = (
         lambda: check_writable_folder(out, "plan", overwrite=arguments.overwrite, inputs=inputs),
         check_matplotlib,
     )
     check_all(lambda: _check_model(arguments), *(pictures if out else ()))
-    print_settings("plan", _describe_settings(arguments))
+    settings = {
+        "model": arguments.model,
+        "head": arguments.head or "that of the model",
+        "length": arguments.length or "128, or that of the recipe",
+        "batch_size": arguments.batch_size or "1, or that of the recipe",
+    }
+    print_settings("plan", settings)
     load_tensorflow()
     from bert_keras.analysis.cost_model.planning import plan
     from bert_keras.training.strategies import keep_freed_memory
@@ -72,13 +71,8 @@ def run(arguments: argparse.Namespace) -> None:
     keep_freed_memory()  # as in training, because training steps are timed here
     planned = plan(
         arguments.model,
-        head=arguments.head,
-        num_classes=arguments.num_classes,
-        length=arguments.length,
-        batch_size=arguments.batch_size,
-        num_masked=arguments.num_masked,
+        **{name: getattr(arguments, name) for name in _SAME},
         memory_limit=None if arguments.memory is None else int(arguments.memory * _GIGABYTE),
-        quick=arguments.quick,
     )
     if out:
         from bert_keras.analysis.cost_model.plan_figures import save_plan_figures
@@ -87,7 +81,7 @@ def run(arguments: argparse.Namespace) -> None:
     tables = format_tables(planned)
     if arguments.steps:
         tables.append(format_steps(planned))
-    print_result("\n\n".join(tables).split("\n"), planned.to_dict(), as_json=arguments.json)
+    return "\n\n".join(tables).split("\n"), planned.to_dict()
 
 
 def _check_model(arguments: argparse.Namespace) -> None:
@@ -108,15 +102,6 @@ def _check_model(arguments: argparse.Namespace) -> None:
         check_plan_length(arguments.length, config.max_sequence_length)
 
 
-def _describe_settings(arguments: argparse.Namespace) -> dict[str, object]:
-    return {
-        "model": arguments.model,
-        "head": arguments.head or "that of the model",
-        "length": arguments.length or "128, or that of the recipe",
-        "batch_size": arguments.batch_size or "1, or that of the recipe",
-    }
-
-
 def format_tables(plan: "Plan") -> list[str]:
     """Format a plan as tables, without the steps of the forward pass."""
     tables = [_format_parameters(plan), _format_flops(plan), _format_files(plan)]
@@ -129,7 +114,8 @@ def format_steps(plan: "Plan") -> str:
     """Format the forward pass as a table, one step per line."""
     rows = [("layer", "step", "equation", "inputs", "weights", "output")]
     for layer, step in _merge_equal_blocks(plan.steps, plan.config.num_layers):
-        shapes = (" ".join(map(_format_shape, group)) for group in (step.inputs, step.weights, [step.output]))
+        groups = (step.inputs, step.weights, [step.output])
+        shapes = (" ".join(f"({', '.join(map(str, shape))})" for shape in group) for group in groups)
         rows.append((layer, step.name, step.equation, *shapes))
     return format_table(rows, align_left=True)
 
@@ -216,10 +202,6 @@ def _format_duration(seconds: float) -> str:
     days, rest = divmod(round(seconds), 86_400)
     clock = str(datetime.timedelta(seconds=rest))
     return f"{days:,} d {clock}" if days else clock
-
-
-def _format_shape(shape: tuple[int, ...]) -> str:
-    return f"({', '.join(map(str, shape))})"
 
 
 def _merge_equal_blocks(steps: Sequence["Step"], num_layers: int) -> Iterator[tuple[str, "Step"]]:

@@ -19,26 +19,18 @@ import itertools
 import os
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count
-from bert_keras.cli.console import ProgressBar, print_line, print_result, print_settings
+from bert_keras.cli.console import ProgressBar, Result, print_line, print_settings
 from bert_keras.cli.options import task_options
-from bert_keras.cli.options.argument_checks import (
-    add_model,
-    add_option,
-    check_all,
-    check_exists,
-    check_unicode,
-    positive_integer,
-)
+from bert_keras.cli.options.argument_checks import check_all, check_exists, check_unicode
+from bert_keras.cli.options.declaring import Options, positive_integer
 from bert_keras.cli.predictions import (
-    AnswerFile,
     ExampleStream,
     Position,
     PredictionModel,
-    StandardOutput,
     count_examples,
     fingerprint_files,
     format_json_line,
@@ -56,34 +48,33 @@ _FILE_OPTIONS = ("format", "text_column", "second_text_column", "columns", "deli
 _ANSWER_OPTIONS = ("engine", "top", "prompt", "max_sequence_length", "window_overlap", *_FILE_OPTIONS)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_model(parser, "model", "fine-tuned checkpoint folder, or an artifact of one")
-    parser.add_argument(
+    options.add_model("model", "fine-tuned checkpoint folder, or an artifact of one")
+    options.add_argument(
         "inputs",
         metavar="FILE|TEXT",
         nargs="*",
         help="file of texts; - for standard input, one text per line (default); or a quoted text that contains a "
         "space, and a second one for a pair",
     )
-    add_option(parser, "--out", pathlib.Path, "output file (default: standard output)")
-    add_option(parser, "--on-error", ("stop", "skip"), "what to do at a bad line", "stop")
+    options.add_option("--out", pathlib.Path, "output file (default: standard output)")
+    options.add_option("--on-error", ("stop", "skip"), "what to do at a bad line", "stop")
     best = "classify, answer: number of best classes or answers to list, at most 5 answers"
-    add_option(parser, "--top", positive_integer, best, 1)
-    task_options.add_length_options(parser, length="as in training", overlap="as in training")
-    task_options.add_prompt(parser, default="the model's default prompt")
-    _add_engine_options(parser)
-    task_options.add_file_options(parser, labelled=False)
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    options.add_option("--top", positive_integer, best, 1)
+    task_options.add_length_options(options, length="as in training", overlap="as in training")
+    task_options.add_prompt(options, default="the model's default prompt")
+    _add_engine_options(options)
+    task_options.add_file_options(options, labelled=False)
+    options.add_overwrite("replace an existing file")
 
 
-def _add_engine_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("artifacts")
+def _add_engine_options(options: Options) -> None:
+    group = options.add_group("artifacts")
     text = "runtime of the artifact; tensorflow runs a SavedModel (default: onnxruntime if there is an ONNX file)"
-    add_option(group, "--engine", ("onnxruntime", "openvino", "tensorflow"), text)
-    add_option(group, "--threads", positive_integer, "threads per instance (default: all cores)")
-    add_option(
-        group,
+    group.add_option("--engine", ("onnxruntime", "openvino", "tensorflow"), text)
+    group.add_option("--threads", positive_integer, "threads per instance (default: all cores)")
+    group.add_option(
         "--instances",
         positive_integer,
         "batches that run at the same time: one answers a single text soonest, one per core most texts per second "
@@ -91,10 +82,8 @@ def _add_engine_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
-    from bert_keras.tasks.task_loading import read_checkpoint_task
-
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
     arguments.texts = get_texts(arguments.inputs)
     arguments.file = None if arguments.texts else arguments.inputs[0] if arguments.inputs else "-"
     path = None if arguments.file in (None, "-") else pathlib.Path(arguments.file)
@@ -104,25 +93,28 @@ def run(arguments: argparse.Namespace) -> None:
         *([lambda: check_exists(path, "a file of texts, or a text in quotes with a space in it")] if path else []),
         *([lambda: check_writable_file(out, overwrite=arguments.overwrite, inputs=inputs)] if out else []),
     )
-    lengths = task_options.get_given_options(arguments, "max_sequence_length", "window_overlap")
-    task = task_options.select_prompt(arguments, read_checkpoint_task(model.checkpoint, **lengths))
+    task, changes = task_options.read_task(arguments, model.checkpoint)
     check_all(lambda: task.check_top(arguments.top, "--top"), lambda: _check_file_options(arguments, task))
     columns, read = _open_input(arguments, task)
-    print_settings("predict", _describe_settings(arguments, model, task, columns))
-    changes = lengths | task_options.get_selected_prompt(task)
+    shown = {"checkpoint": arguments.model}
+    if model.artifact is not None:
+        shown = {"artifact": model.artifact.path, "engine": model.artifact.engine}
+    file = "standard input" if arguments.file == "-" else arguments.file
+    texts = {"text": " + ".join(arguments.texts)} if arguments.texts else {"file": file}
+    print_settings("predict", shown | task_options.describe_task(task, **texts, **columns))
     predictor = model.load(arguments, changes)
     stream, settings = sys.stdout, _describe_run(arguments, model, path)
-    with _progress(out) as bar, open_output(out, stream, settings, bar.print) as output:
+    with _progress(out) as bar, open_output(out, stream, settings, bar.print) as (start, write):
         source = ExampleStream(read, skip=arguments.on_error == "skip", report=bar.print)
-        position = _answer(predictor, source, output, arguments, bar)
+        position = _answer(predictor, source, start, write, arguments, bar)
     counts = format_count(position.num_answers, "answer")
     if position.num_skipped:
         counts += f", {format_count(position.num_skipped, 'bad line')} skipped"
     if out:
         result = {"out": str(out), "answers": position.num_answers, "skipped": position.num_skipped}
-        print_result(f"wrote {out}: {counts}", result, as_json=arguments.json)
-    else:
-        print_line(counts)
+        return f"wrote {out}: {counts}", result
+    print_line(counts)
+    return None
 
 
 def get_texts(inputs: list[str]) -> list[str]:
@@ -183,24 +175,6 @@ def _open_input(arguments: argparse.Namespace, task: Task) -> tuple[dict[str, ob
     return columns, itertools.chain(first, read)
 
 
-def _describe_settings(
-    arguments: argparse.Namespace, model: PredictionModel, task: Task, columns: dict[str, object]
-) -> dict[str, object]:
-    if model.artifact is None:
-        shown = {"checkpoint": arguments.model}
-    else:
-        shown = {"artifact": model.artifact.path, "engine": model.artifact.engine}
-    file = "standard input" if arguments.file == "-" else arguments.file
-    return {
-        **shown,
-        "task": task_options.format_task(task),
-        **({"text": " + ".join(arguments.texts)} if arguments.texts else {"file": file}),
-        **columns,
-        **task_options.describe_prompt(task),
-        "sequences": task_options.format_lengths(task),
-    }
-
-
 def _describe_run(
     arguments: argparse.Namespace, model: PredictionModel, path: pathlib.Path | None
 ) -> dict[str, object]:
@@ -217,14 +191,15 @@ def _describe_run(
 def _answer(
     predictor: Predictor,
     source: ExampleStream,
-    out: StandardOutput | AnswerFile,
+    start: Position,
+    write: Callable[[str, Position], None],
     arguments: argparse.Namespace,
     bar: ProgressBar,
 ) -> Position:
     """Write one line per valid example, and return how many there were; the last error of `source` is raised then."""
     from bert_keras.tasks.examples.file_options import guess_format
 
-    position, total, file_format = out.start, None, None
+    position, total, file_format = start, None, None
     if arguments.file is not None:
         file_format = arguments.format or guess_format(arguments.file)
     if arguments.file not in (None, "-"):
@@ -242,7 +217,7 @@ def _answer(
             for line, answer in zip(source.take_lines(len(answers)), answers, strict=True)
         ]
         position = Position(source.num_read, source.num_skipped, position.num_answers + len(answers))
-        out.write("".join(lines), position)
+        write("".join(lines), position)
         bar.update(position.num_answers, total)
     if source.error is not None:
         raise source.error

@@ -7,38 +7,21 @@ resolved settings are saved as pretraining.toml in OUT.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.console import print_result, print_settings
+from bert_keras.cli.console import Result, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
-from bert_keras.cli.options.argument_checks import (
-    add_flag,
-    add_option,
-    add_path,
-    add_repeatable,
-    check_all,
-    check_exists,
-    non_negative_integer,
+from bert_keras.cli.options import training_options
+from bert_keras.cli.options.argument_checks import check_all, check_exists, read_model
+from bert_keras.cli.options.declaring import (
+    Options,
     parse_model_path,
-    positive_integer,
-    positive_number,
-    read_model,
 )
-from bert_keras.cli.options.training_options import (
-    add_training_options,
-    check_out,
-    check_tracking,
-    format_backups,
-    format_batch,
-    get_run_arguments,
-    prepare_devices,
-    run_in_workers,
-)
-from bert_keras.config import PRESETS
 from bert_keras.training.config.sources import OLD_VALUES
-from bert_keras.training.config.tables import DTYPE_POLICIES, MASK_UNITS, OBJECTIVES, OPTIMIZERS
+from bert_keras.training.config.tables import RunSettings
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -47,79 +30,57 @@ if TYPE_CHECKING:
     from bert_keras.training.continued_pretraining import Start
 
 _MASK_UNIT_NAMES = {"token": "tokens", "whole_word": "whole words", "span": "spans"}
-# flag, key of the setting, type or choices, help
-_FLAGS = (
-    ("--preset", "model.preset", tuple(PRESETS), "size of a new model (default tiny)"),
-    (
-        "--objective",
-        "model.objective",
-        OBJECTIVES,
-        "bert: masked LM and sentence pairs; mlm: masked LM; electra: replaced tokens (default bert)",
-    ),
-    ("--start-from", "model.start_from", str, "checkpoint to continue from; the records must have its tokenizer"),
-    ("--dtype", "model.dtype_policy", DTYPE_POLICIES, "Keras dtype policy (default float32)"),
-    ("--steps", "budget.steps", positive_integer, "number of optimizer steps (default 1000)"),
-    ("--epochs", "budget.epochs", positive_number, "number of epochs, instead of --steps"),
-    ("--hours", "budget.hours", positive_number, "wall-clock time limit, instead of --steps"),
-    ("--batch-size", "batches.batch_size", positive_integer, "sequences per step (default 32)"),
-    ("--accumulation-steps", "batches.accumulation_steps", positive_integer, "micro-batches per step (default 1)"),
-    (
-        "--masking",
-        "batches.masking",
-        ("dynamic", "static"),
-        "dynamic: new masks in every epoch; static: the same masks (default dynamic)",
-    ),
-    ("--mask-unit", "batches.mask_unit", MASK_UNITS, "unit that is masked as a whole (default token)"),
-    ("--optimizer", "optimizer.name", OPTIMIZERS, "optimizer (default adamw)"),
-    (
-        "--learning-rate",
-        "optimizer.learning_rate",
-        positive_number,
-        "peak learning rate (default 1e-3; 5e-5 with --start-from)",
-    ),
-    ("--seed", "seed", non_negative_integer, "random seed of weights, masks, data order and dropout (default 0)"),
-    (
-        "--evaluate-every",
-        "evaluation.every_steps",
-        non_negative_integer,
-        "steps between evaluations (default 0: only before and after training)",
-    ),
+_KEYS = (  # settings with an option
+    *("model.preset", "model.objective", "model.start_from", "model.dtype_policy"),
+    *("budget.steps", "budget.epochs", "budget.hours"),
+    *("batches.batch_size", "batches.accumulation_steps", "batches.masking", "batches.mask_unit"),
+    *("optimizer.name", "optimizer.learning_rate", "seed", "evaluation.every_steps"),
 )
+_EXTRAS = {  # further arguments of `Options.add_setting`
+    "model.start_from": {"metavar": "MODEL"},
+    "model.dtype_policy": {"flag": "--dtype"},
+    "batches.mask_unit": {"type": lambda unit: OLD_VALUES.get(("mask_unit", unit), unit)},
+    "optimizer.name": {"flag": "--optimizer"},
+    "evaluation.every_steps": {"flag": "--evaluate-every"},
+}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_path(parser, "records", "records folders from make-records, one per sequence length", nargs="+")
-    add_path(parser, "out", "output checkpoint folder")
-    parser.add_argument(
+    options.add_path("records", "records folders from make-records, one per sequence length", nargs="+")
+    options.add_path("out", "output checkpoint folder")
+    options.add_argument(
         "--recipe",
         help="preset settings: bert, roberta, electra-small, 24h, cramming or fast (docs/guide/pretraining.md)",
     )
-    add_option(parser, "--config", pathlib.Path, "TOML file with settings")
-    extras = {str: {"metavar": "MODEL"}, MASK_UNITS: {"type": lambda unit: OLD_VALUES.get(("mask_unit", unit), unit)}}
-    groups = {table: parser.add_argument_group(table) for table in ("model", "budget", "batches", "optimizer")}
-    for flag, key, kind, text in _FLAGS:
-        add_option(groups.get(key.split(".")[0], parser), flag, kind, text, dest=key, **extras.get(kind, {}))
-    add_flag(parser, "--no-xla", "do not compile the training step: slower steps, but training starts immediately")
-    add_repeatable(parser, "--set", "KEY=VALUE", "any other setting, in TOML syntax")
-    add_training_options(parser)
+    options.add_option("--config", pathlib.Path, "TOML file with settings")
+    tables = {field.name: field.type for field in dataclasses.fields(RunSettings)}
+    groups = {table: options.add_group(table) for table in ("model", "budget", "batches", "optimizer")}
+    for key in _KEYS:
+        table, _, name = key.rpartition(".")
+        settings = tables[table] if table else RunSettings
+        groups.get(table, options).add_setting(settings, name, dest=key, **_EXTRAS.get(key, {}))
+    options.add_flag("--no-xla", "do not compile the training step: slower steps, but training starts immediately")
+    options.add_repeatable("--set", "KEY=VALUE", "any other setting, in TOML syntax")
+    training_options.add_training_options(options)
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
+    named = [path for path in (arguments.config, vars(arguments)["model.start_from"]) if path is not None]
     *_, (settings, manifests) = check_all(
         *(lambda path=path: check_exists(path, "a records folder from make-records") for path in arguments.records),
-        lambda: check_out(arguments, *_list_inputs(arguments)),
-        lambda: check_tracking(arguments),
+        lambda: training_options.check_out(arguments, *arguments.records, *map(pathlib.Path, named)),
+        lambda: training_options.check_tracking(arguments),
         lambda: resolve_settings(arguments),
     )
     start = _read_start(settings, arguments)
     settings = settings if start is None else start.run
-    if run_in_workers(arguments):
-        return
+    if training_options.run_in_workers(arguments):
+        return None
     plans = settings.plan([manifest["splits"]["train"]["num_records"] for manifest in manifests])
     load_tensorflow()
-    strategy = prepare_devices(arguments)
+    strategy = training_options.prepare_devices(arguments)
     from bert_keras.training.pretraining import describe_metrics, pretrain
     from bert_keras.training.strategies import is_chief
     from bert_keras.training.tracking.tracked_training import FitProgress
@@ -132,18 +93,12 @@ def run(arguments: argparse.Namespace) -> None:
             arguments.records,
             arguments.out,
             settings=settings,
-            **get_run_arguments(arguments, progress, strategy),
+            **training_options.get_run_arguments(arguments, progress, strategy),
         )
     if not is_chief(strategy):
-        return
+        return None
     sentence = f"wrote {arguments.out}: {describe_metrics(trained.metrics)}"
-    print_result(sentence, {"out": str(arguments.out), **trained.metrics}, as_json=arguments.json)
-
-
-def _list_inputs(arguments: argparse.Namespace) -> list[pathlib.Path]:
-    """Return all paths that the run reads."""
-    named = (arguments.config, vars(arguments)["model.start_from"])
-    return [*arguments.records, *(pathlib.Path(path) for path in named if path is not None)]
+    return sentence, {"out": str(arguments.out), **trained.metrics}
 
 
 def resolve_settings(arguments: argparse.Namespace) -> tuple[Pretraining, list[dict]]:
@@ -156,7 +111,7 @@ def resolve_settings(arguments: argparse.Namespace) -> tuple[Pretraining, list[d
     from bert_keras.training.config.recipes import Pretraining
     from bert_keras.training.config.sources import infer_settings, parse_assignments
 
-    overrides = {key: vars(arguments)[key] for _, key, _, _ in _FLAGS} | parse_assignments(arguments.set)
+    overrides = {key: vars(arguments)[key] for key in _KEYS} | parse_assignments(arguments.set)
     if arguments.no_xla or arguments.deterministic:  # Keras does not compile then, and would warn
         overrides["speed.jit_compile"] = False
     if arguments.gradient_checkpointing is not None:
@@ -177,7 +132,7 @@ def _read_start(settings: Pretraining, arguments: argparse.Namespace) -> Start |
     folder = parse_model_path(settings.model.start_from)
     if isinstance(folder, pathlib.Path):
         check_exists(folder, "a checkpoint folder")
-        check_out(arguments, folder)  # `--config` may name it as well
+        training_options.check_out(arguments, folder)  # `--config` may name it as well
     # before TensorFlow is loaded, which some formats need
     check_start_tokenizer(settings.model.start_from, arguments.records)
     return resolve_start(settings, read_model(folder))
@@ -209,7 +164,7 @@ def _describe_settings(
     for number, plan in enumerate(plans, 1):
         shown[f"phase {number}" if len(plans) > 1 else "budget"] = _format_budget(plan, manifests[plan.records])
     parts = settings.batches.accumulation_steps
-    divisions = dict.fromkeys(format_batch(plan.batch_size, strategy, parts) for plan in plans)
+    divisions = dict.fromkeys(training_options.format_batch(plan.batch_size, strategy, parts) for plan in plans)
     units = _MASK_UNIT_NAMES[settings.batches.mask_unit]
     shown["batches"] = (
         f"{' then '.join(divisions)}, {settings.batches.masking} masks of {units}, "
@@ -223,7 +178,7 @@ def _describe_settings(
     shown["held out"] = (
         f"{held_out:,} sequences" if held_out else "none: no evaluation (see make-records --held-out-rate)"
     )
-    return shown | {"seed": settings.seed, "backups": format_backups(arguments)}
+    return shown | {"seed": settings.seed, "backups": training_options.format_backups(arguments)}
 
 
 def _format_budget(plan: PhasePlan, manifest: Mapping) -> str:

@@ -15,35 +15,35 @@ import pathlib
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count, format_names
-from bert_keras.cli.console import print_line, print_result, print_settings
-from bert_keras.cli.options.argument_checks import add_flag, add_option, add_path
+from bert_keras.cli.console import Result, print_line, print_settings
+from bert_keras.cli.options.declaring import Options
 
 if TYPE_CHECKING:
     from bert_keras.export.pushing.pushing import Push, PushPlan
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_path(parser, "folder", "checkpoint folder")
-    parser.add_argument("repository", metavar="REPO", help="USER/NAME or ORG/NAME; created if it does not exist")
-    add_flag(parser, "--private", "fail unless the repository is new or private")
-    add_option(parser, "--revision", str, "branch to write to (default: the main branch)", metavar="BRANCH")
-    add_flag(parser, "--create-pr", "open a pull request instead; REPO must exist")
-    add_option(parser, "--message", str, "title of the commit", metavar="TEXT")
-    add_flag(parser, "--dry-run", "print the files and the model card, and upload nothing")
-    group = parser.add_argument_group("artifacts")
+    options.add_path("folder", "checkpoint folder")
+    options.add_argument("repository", metavar="REPO", help="USER/NAME or ORG/NAME; created if it does not exist")
+    options.add_flag("--private", "fail unless the repository is new or private")
+    options.add_option("--revision", str, "branch to write to (default: the main branch)", metavar="BRANCH")
+    options.add_flag("--create-pr", "open a pull request instead; REPO must exist")
+    options.add_option("--message", str, "title of the commit", metavar="TEXT")
+    options.add_flag("--dry-run", "print the files and the model card, and upload nothing")
+    group = options.add_group("artifacts")
     artifacts = "output folder of export: its ONNX and TFLite files too"
-    add_option(group, "--artifacts", pathlib.Path, artifacts, metavar="OUT")
-    add_flag(group, "--saved-model", "also the newest SavedModel of --artifacts")
-    group = parser.add_argument_group("model card")
-    add_option(group, "--license", str, "identifier of the license, such as apache-2.0")
-    add_option(group, "--base-model", str, "model on the Hub that it was made from (default: as in the card)")
-    add_option(group, "--dataset", str, "data set on the Hub that it was trained on; repeatable", action="append")
-    add_option(group, "--language", str, "language code, such as en; repeatable", metavar="CODE", action="append")
+    group.add_option("--artifacts", pathlib.Path, artifacts, metavar="OUT")
+    group.add_flag("--saved-model", "also the newest SavedModel of --artifacts")
+    group = options.add_group("model card")
+    group.add_option("--license", str, "identifier of the license, such as apache-2.0")
+    group.add_option("--base-model", str, "model on the Hub that it was made from (default: as in the card)")
+    group.add_option("--dataset", str, "data set on the Hub that it was trained on; repeatable", action="append")
+    group.add_option("--language", str, "language code, such as en; repeatable", metavar="CODE", action="append")
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the command, and return its result to print."""
     from bert_keras.export.pushing.pushed_card import CardOptions
     from bert_keras.export.pushing.pushing import Push, check_target, plan_push, upload_plan
     from bert_keras.hub.uploading import check_can_upload
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
     plan = plan_push(arguments.folder, arguments.repository, card, **contents)
     print_settings("push", _describe_settings(arguments, plan))
     target = {"private": arguments.private, "revision": arguments.revision, "create_pr": arguments.create_pr}
-    _print(arguments, Push(plan) if arguments.dry_run else upload_plan(plan, message=arguments.message, **target))
+    return _describe_pushed(Push(plan) if arguments.dry_run else upload_plan(plan, message=arguments.message, **target))
 
 
 def _describe_settings(arguments: argparse.Namespace, plan: PushPlan) -> dict[str, object]:
@@ -73,8 +73,8 @@ def _describe_settings(arguments: argparse.Namespace, plan: PushPlan) -> dict[st
     }
 
 
-def _print(arguments: argparse.Namespace, pushed: Push) -> None:
-    """Print what was pushed, or with `--dry-run` what would be."""
+def _describe_pushed(pushed: Push) -> Result:
+    """Return what was pushed, or with `--dry-run` what would be."""
     plan, sizes = pushed.plan, pushed.plan.sizes
     result = {
         "repository": plan.repository,
@@ -88,9 +88,8 @@ def _print(arguments: argparse.Namespace, pushed: Push) -> None:
         lines = [f"{size:>14,}  {name}" for name, size in sizes.items()]
         lines = ["    size/bytes  file", *lines, "", *plan.card.rstrip().split("\n"), ""]
         lines.append("nothing was uploaded, because of --dry-run")
-        print_result(lines, {**result, "card": plan.card}, as_json=arguments.json)
-        return
+        return lines, {**result, "card": plan.card}
     if pushed.kept:
         print_line(f"  kept in the repository, from before: {format_names(pushed.kept, 20)}")
     sentence = f"pushed {format_count(len(sizes), 'file')}, {sum(sizes.values()) / 1e6:,.1f} MB: {pushed.url}"
-    print_result(sentence, result, as_json=arguments.json)
+    return sentence, result

@@ -12,6 +12,7 @@ The API key, if one is required, comes from --api-key-file or the environment va
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import pathlib
 import re
@@ -19,13 +20,9 @@ from typing import TYPE_CHECKING
 
 from bert_keras.checks import quote
 from bert_keras.cli.console import print_json, print_line, print_settings
-from bert_keras.cli.options.argument_checks import (
-    add_flag,
-    add_model,
-    add_option,
-    add_repeatable,
-    check_all,
-    check_exists,
+from bert_keras.cli.options.argument_checks import check_all, check_exists
+from bert_keras.cli.options.declaring import (
+    Options,
     non_negative_integer,
     non_negative_number,
     positive_integer,
@@ -36,10 +33,10 @@ from bert_keras.extras import is_installed
 from bert_keras.files import format_json
 from bert_keras.hub.downloading import ONNX_FLOAT32, ONNX_INT8, download_folder
 from bert_keras.hub.names import is_hub_name, parse_hub_name
+from bert_keras.serving.settings import ServerSettings
 
 if TYPE_CHECKING:
     from bert_keras.serving.repository import ModelSettings
-    from bert_keras.serving.settings import ServerSettings
 
 _PACKAGES = {"starlette": "starlette", "uvicorn": "uvicorn", "httptools": "httptools", "orjson": "orjson"}
 _PACKAGES |= {"prometheus_client": "prometheus-client", "grpc": "grpcio"}  # module: package
@@ -47,40 +44,36 @@ _KEY_VARIABLE = "BERT_KERAS_API_KEY"
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_model(parser, "artifacts", "folder of the model", nargs="?")
-    add_repeatable(parser, "--model", "NAME=FOLDER", "a model and its name in URLs")
-    group = parser.add_argument_group("models")
+    options.add_model("artifacts", "folder of the model", nargs="?")
+    options.add_repeatable("--model", "NAME=FOLDER", "a model and its name in URLs")
+    group = options.add_group("models")
     engines = ("onnxruntime", "openvino", "tensorflow", "keras")
-    add_option(group, "--engine", engines, "runtime; keras runs checkpoints (default: onnxruntime for an ONNX file)")
-    add_flag(group, "--quantized", "run the 8-bit ONNX file of each folder")
-    add_option(
-        group, "--threads", positive_integer, "threads per instance (default: 1, or all cores with one instance)"
-    )
-    add_option(
-        group, "--instances", positive_integer, "batches at the same time (default: one per core; TensorFlow: 1)"
-    )
-    add_option(group, "--versions", positive_integer, "number of newest versions to serve", 1)
-    add_repeatable(group, "--label", "[NAME/]LABEL=N", "label of version N")
-    add_option(group, "--poll", positive_number, "seconds between two looks for new versions", 1.0)
-    group = parser.add_argument_group("network")
-    group.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 for all (default 127.0.0.1)")
-    add_option(group, "--port", non_negative_integer, "port of HTTP; 0 for any free one", 8501)
-    add_option(group, "--grpc-port", non_negative_integer, "port of gRPC; 0 for any free one", 8500)
-    add_flag(group, "--no-grpc", "HTTP only")
-    add_option(group, "--tls-cert", pathlib.Path, "certificate for TLS, PEM")
-    add_option(group, "--tls-key", pathlib.Path, "key of the certificate, PEM")
-    add_option(group, "--api-key-file", pathlib.Path, "file with the key that clients must send")
-    add_repeatable(group, "--cors", "ORIGIN", "web page that may call; * for all")
-    group = parser.add_argument_group("limits")
-    add_option(group, "--timeout", positive_number, "seconds that a request may take", 30.0)
-    add_option(group, "--max-requests", positive_integer, "requests at the same time; more get status 429", 512)
-    add_option(group, "--max-texts", positive_integer, "texts per request", 1024)
-    add_option(group, "--max-payload", positive_integer, "bytes per request", 4_000_000)
-    add_option(group, "--drain", non_negative_number, "seconds that running requests have after SIGTERM", 30.0)
-    add_flag(parser, "--access-log", "print a line per request")
-    parser.add_argument("--otlp", metavar="URL", help="send traces to this OpenTelemetry collector (OTLP over HTTP)")
+    group.add_option("--engine", engines, "runtime; keras runs checkpoints (default: onnxruntime for an ONNX file)")
+    group.add_flag("--quantized", "run the 8-bit ONNX file of each folder")
+    group.add_option("--threads", positive_integer, "threads per instance (default: 1, or all cores with one instance)")
+    group.add_option("--instances", positive_integer, "batches at the same time (default: one per core; TensorFlow: 1)")
+    group.add_option("--versions", positive_integer, "number of newest versions to serve", 1)
+    group.add_repeatable("--label", "[NAME/]LABEL=N", "label of version N")
+    group.add_setting(ServerSettings, "poll_seconds", positive_number, "--poll")
+    group = options.add_group("network")
+    group.add_setting(ServerSettings, "host", str, metavar="HOST")
+    group.add_setting(ServerSettings, "port", non_negative_integer)
+    group.add_setting(ServerSettings, "grpc_port", non_negative_integer)
+    group.add_flag("--no-grpc", "HTTP only")
+    group.add_option("--tls-cert", pathlib.Path, "certificate for TLS, PEM", dest="tls_certificate")
+    group.add_option("--tls-key", pathlib.Path, "key of the certificate, PEM")
+    group.add_option("--api-key-file", pathlib.Path, "file with the key that clients must send")
+    group.add_repeatable("--cors", "ORIGIN", "web page that may call; * for all")
+    group = options.add_group("limits")
+    group.add_setting(ServerSettings, "timeout", positive_number)
+    for name in ("max_requests", "max_texts", "max_payload"):
+        group.add_setting(ServerSettings, name, positive_integer)
+    group.add_setting(ServerSettings, "drain_seconds", non_negative_number, "--drain")
+    options.add_flag("--access-log", "print a line per request")
+    text = "send traces to this OpenTelemetry collector (OTLP over HTTP)"
+    options.add_option("--otlp", str, text, metavar="URL", dest="otlp_endpoint")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -90,11 +83,6 @@ def run(arguments: argparse.Namespace) -> None:
             raise MissingExtraError("bert-keras serve", package, "serve")
     models, settings = check_all(lambda: _read_models(arguments), lambda: _read_settings(arguments))
     print_settings("serve", _describe(models, settings))
-    _start(models, settings, arguments)
-
-
-def _start(models: list[ModelSettings], settings: ServerSettings, arguments: argparse.Namespace) -> None:
-    """Serve until the server is stopped."""
     from bert_keras.serving.server import serve
 
     def report(ports: dict[str, int | None]) -> None:
@@ -163,25 +151,11 @@ def _read_labels(given: list[str], names: list[str]) -> dict[str, dict[str, int]
 
 
 def _read_settings(arguments: argparse.Namespace) -> ServerSettings:
-    from bert_keras.serving.settings import ServerSettings
-
-    return ServerSettings(
-        host=arguments.host,
-        port=arguments.port,
-        grpc_port=None if arguments.no_grpc else arguments.grpc_port,
-        timeout=arguments.timeout,
-        max_requests=arguments.max_requests,
-        max_texts=arguments.max_texts,
-        max_payload=arguments.max_payload,
-        poll_seconds=arguments.poll,
-        drain_seconds=arguments.drain,
-        api_key=_read_key(arguments.api_key_file),
-        tls_certificate=arguments.tls_cert,
-        tls_key=arguments.tls_key,
-        cors_origins=tuple(arguments.cors),
-        access_log=arguments.access_log,
-        otlp_endpoint=arguments.otlp,
-    )
+    names = [field.name for field in dataclasses.fields(ServerSettings)]
+    given = {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
+    if arguments.no_grpc:
+        given["grpc_port"] = None
+    return ServerSettings(**given, api_key=_read_key(arguments.api_key_file), cors_origins=tuple(arguments.cors))
 
 
 def _read_key(path: pathlib.Path | None) -> str | None:

@@ -5,33 +5,20 @@ export, of which all artifacts are checked.
 """
 
 import argparse
-import pathlib
 
 from bert_keras.cli.console import format_parity_table, print_result, print_settings
 from bert_keras.cli.interrupts import load_tensorflow
-from bert_keras.cli.options.argument_checks import (
-    add_model,
-    add_path,
-    add_thorough,
-    check_all,
-    check_exists,
-    read_model,
-)
+from bert_keras.cli.options.argument_checks import check_all, check_exists, read_model
+from bert_keras.cli.options.declaring import Options
 from bert_keras.errors import ParityError
 from bert_keras.extras import check_can_run
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
-    add_path(parser, "artifact", "artifact or folder from export")
-    add_model(parser, "checkpoint", "checkpoint that was exported")
-    add_thorough(parser)
-
-
-def _check_runtimes(artifacts: list[pathlib.Path]) -> None:
-    """Raise `MissingExtraError` if the runtime of an artifact is not installed."""
-    for path in artifacts:
-        check_can_run(path.suffix.removeprefix("."))
+    options.add_path("artifact", "artifact or folder from export")
+    options.add_model("checkpoint", "checkpoint that was exported")
+    options.add_thorough()
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -39,7 +26,10 @@ def run(arguments: argparse.Namespace) -> None:
     from bert_keras.export.targets import find_artifacts
 
     _, checkpoint = check_all(
-        lambda: check_exists(arguments.artifact, "an artifact") or _check_runtimes(find_artifacts(arguments.artifact)),
+        lambda: (
+            check_exists(arguments.artifact, "an artifact")
+            or [check_can_run(path.suffix.removeprefix(".")) for path in find_artifacts(arguments.artifact)]
+        ),
         lambda: read_model(arguments.checkpoint),
     )
     print_settings("verify", {"artifact": arguments.artifact, "checkpoint": arguments.checkpoint})

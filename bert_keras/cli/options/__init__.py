@@ -1,4 +1,4 @@
 """Options that several commands share, and checks of their values.
 
-Start reading with `argument_checks.py`.
+Start reading with `declaring.py`.
 """

@@ -1,6 +1,6 @@
-"""Options of `finetune`, the TOML file that can replace them, and what `--search N` checks and prints.
+"""The parts that `finetune` and `distill` share: options, settings files, checks, and what they print.
 
-Options of settings have no default for argparse, so that `apply_config` can tell which of them were given.
+Options of settings have no default for argparse, so that `apply_settings_file` can tell which of them were given.
 """
 
 from __future__ import annotations
@@ -8,288 +8,252 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
+from bert_keras.checks import format_count
+from bert_keras.cli.console import print_line, print_settings, print_table, print_warnings
 from bert_keras.cli.options import task_options, training_options
-from bert_keras.cli.options.argument_checks import (
-    add_model,
-    add_option,
-    add_path,
-    format_default,
-    non_negative_integer,
-    positive_integer,
-    positive_number,
-)
-from bert_keras.cli.options.training_options import format_backups
-from bert_keras.config import PROBLEMS
-from bert_keras.errors import InputError
-from bert_keras.heads.embed import OBJECTIVES
+from bert_keras.cli.options.argument_checks import check_all, check_exists, read_model
+from bert_keras.cli.options.declaring import Options, positive_number
+from bert_keras.errors import InputError, MissingExtraError
+from bert_keras.figures import check_matplotlib
 from bert_keras.pipelines.readers.option_spelling import spell_flag
-from bert_keras.publishing import get_companion_folder
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
-from bert_keras.training.config.finetuning_settings import (
-    LEARNING_RATE,
-    LORA_HEAD_RATE_FACTOR,
-    LORA_LEARNING_RATE,
-    FineTuning,
-)
-from bert_keras.training.config.settings_files import FINETUNING_KEYS, read_finetuning_file
-from bert_keras.training.config.tables import DTYPE_POLICIES
-from bert_keras.training.search.searched_finetuning import check_search_installed
+from bert_keras.training.config.finetuning_settings import OPTION_NAMES, FineTuning
+from bert_keras.training.config.settings import list_fields
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     from bert_keras.checkpoints.checkpoint import Checkpoint
+    from bert_keras.tasks.base import Task
+    from bert_keras.tasks.examples.distillation_data import DistillationData
     from bert_keras.tasks.examples.training_data import TrainingData
-    from bert_keras.training.config.finetuning_settings import FineTuning
-    from bert_keras.training.search.searched_finetuning import Search, SearchSpace, TrialResult
+    from bert_keras.training.config.settings_files import ReadingKeys
+    from bert_keras.training.finetuned_folder import FineTuned
     from bert_keras.training.tracking.tracked_training import FitProgress
 
-
-# flag, field of FineTuning, type or choices, help
-FLAGS = (
-    ("--epochs", "num_epochs", positive_integer, "number of training epochs"),
-    ("--batch-size", "batch_size", positive_integer, "sequences per step (embed: pairs)"),
-    ("--learning-rate", "learning_rate", positive_number, "peak learning rate; 2e-5 to 5e-5 for base, 1e-3 for tiny"),
-    ("--warmup-ratio", "warmup_ratio", float, "fraction of steps with a rising learning rate"),
-    ("--weight-decay", "weight_decay", float, "weight decay of matrices and embedding tables"),
-    ("--layer-decay", "layer_decay", float, "learning-rate factor from each block to the one below; 1: equal rates"),
-    ("--head-rate-factor", "head_rate_factor", positive_number, "learning-rate factor of the head"),
-    ("--freeze-blocks", "frozen_blocks", non_negative_integer, "freeze the embeddings and N lower blocks"),
-    ("--lora-rank", "lora_rank", positive_integer, "train LoRA adapters of this rank and the head; the rest is frozen"),
-    ("--lora-alpha", "lora_alpha", positive_integer, "the adapters are scaled by N / rank (default: twice the rank)"),
-    ("--patience", "patience", non_negative_integer, "stop after this many epochs without improvement; 0: never"),
-    ("--seed", "seed", non_negative_integer, "random seed of the head, dropout and data order"),
-    ("--accumulation-steps", "accumulation_steps", positive_integer, "micro-batches per step"),
-    ("--dtype", "dtype_policy", DTYPE_POLICIES, "Keras dtype policy"),
-)
-
-# options of single tasks: flag, type or choices, help
-_TASK_FLAGS = (
-    ("--problem", PROBLEMS, "classify: kind of labels (default single_label)"),
-    ("--class-weights", ("equal", "balanced"), "classify: balanced gives rare classes more weight (default equal)"),
-    ("--labelled-tokens", ("first", "all"), "tag: tokens of a word that are trained with its tag (default first)"),
-    ("--max-answer-length", positive_integer, "answer: maximum number of tokens in an answer (default 30)"),
-    (
-        "--objective",
-        tuple(OBJECTIVES),
-        "embed: regression for pairs with scores, contrastive for pairs that match (default regression)",
-    ),
-)
-
-_FIELDS = tuple(field.name for field in dataclasses.fields(FineTuning))
-_DEFAULTS = {
-    "task": task_options.TASK_NAMES[0],
-    "on_error": "stop",
-    **dataclasses.asdict(FineTuning()),
-    "learning_rate": None,  # this and the next depend on --lora-rank
-    "head_rate_factor": None,
-}
-# options whose key in the file has another name
-_OPTION_NAMES = {
-    **{key: field for flag, field, *_ in FLAGS if (key := flag.removeprefix("--").replace("-", "_")) != field},
-    "keep_last": "keep_best",
-}
-
-# the printed line of each setting that a search may vary
-_LINES = {
-    "learning_rate": "learning rate",
-    "batch_size": "batches",
-    "weight_decay": "weight decay",
-    "layer_decay": "layer decay",
-}
-_WARMUP = "warmup_ratio"  # part of the line of the learning rate
+Settings = TypeVar("Settings", bound=FineTuning)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the command."""
-    add_model(parser, "checkpoint", "BERT or ELECTRA folder with a WordPiece vocabulary")
-    add_path(parser, "out", "output checkpoint folder")
-    add_option(parser, "--config", pathlib.Path, "TOML file with settings; options override it")
-    add_option(parser, "--task", task_options.TASK_NAMES, "task to train for (default classify)")
-    add_option(parser, "--train", pathlib.Path, "file with training examples; required here or in --config")
-    add_option(parser, "--dev", pathlib.Path, "file with held-out examples (default: a fraction of --train)")
-    text = f"without --dev: fraction of --train that is held out, stratified by class (default {DEV_SHARE:g})"
-    add_option(parser, "--dev-share", positive_number, text)
-    for flag, kind, text in _TASK_FLAGS:
-        add_option(parser, flag, kind, text)
-    task_options.add_prompt(parser, default="that of CHECKPOINT; it becomes the default prompt of OUT")
-    task_options.add_length_options(
-        parser,
-        length="128, answer 384",
-        overlap="tag 32, answer 128, proportionally less for shorter sequences; other tasks truncate",
-    )
-    task_options.add_on_error(parser)
-    parser.set_defaults(on_error=None)
-    training = parser.add_argument_group("training")
-    rates = {
-        "learning_rate": f"{LEARNING_RATE:g}, or {LORA_LEARNING_RATE:g} with --lora-rank",
-        "head_rate_factor": f"1, or {LORA_HEAD_RATE_FACTOR:g} with --lora-rank",
-    }
-    add_settings(training, FLAGS, {**_DEFAULTS, **rates})
-    add_kept_epoch(training)
-    add_option(
-        training,
-        "--search",
-        positive_integer,
-        "train N times with different learning rates, batch sizes and regularization, stop the worse half early, and "
-        "write the best model; options that are given are not varied",
-    )
-    training_options.add_training_options(parser)
-    task_options.add_file_options(parser)
-
-
-def add_settings(parser: argparse.ArgumentParser, flags: Sequence[tuple], defaults: Mapping[str, object]) -> None:
-    """Add options for settings, whose defaults only the help names.
+def add_finetuning_options(
+    options: Options, settings: type[FineTuning], *, train: str, length: str, overlap: str
+) -> Options:
+    """Add OUT, the options for the examples and those of `FineTuning`, and return the group of the latter.
 
     Args:
-        parser: parser or argument group.
-        flags: options as in `FLAGS`.
-        defaults: the default of each setting; None or missing if it has none.
+        options: the options of the command.
+        settings: `FineTuning`, or a class that extends it, with its defaults.
+        train: help of `--train`.
+        length, overlap: the defaults of the options for long texts.
     """
-    for flag, field, kind, text in flags:
-        add_option(parser, flag, kind, text + format_default(defaults.get(field)), dest=field)
-
-
-def add_kept_epoch(parser: argparse.ArgumentParser) -> None:
-    """Add `--keep-last` and `--keep-best`."""
-    kept = parser.add_mutually_exclusive_group()
+    options.add_path("out", "output checkpoint folder")
+    options.add_option("--config", pathlib.Path, "TOML file with settings; options override it")
+    options.add_option("--train", pathlib.Path, train)
+    options.add_option("--dev", pathlib.Path, "file with held-out examples (default: a fraction of --train)")
+    text = f"without --dev: fraction that is held out, stratified by class (default {DEV_SHARE:g})"
+    options.add_option("--dev-share", positive_number, text)
+    task_options.add_length_options(options, length=length, overlap=overlap)
+    task_options.add_on_error(options)
+    options.parser.set_defaults(on_error=None)
+    group = options.add_group("training")
+    others = ("keep_best", "gradient_checkpointing", *(() if settings is FineTuning else ("lora_rank", "lora_alpha")))
+    for name in list_fields(FineTuning):
+        if name not in others:
+            add_setting(group, settings, name)
+    kept = group.parser.add_mutually_exclusive_group()
     for flag, value, text in (
         ("--keep-last", False, "write the last epoch instead of the best one"),
         ("--keep-best", True, "write the best epoch; the default unless --config differs"),
     ):
         kept.add_argument(flag, dest="keep_best", action="store_const", const=value, help=text)
+    training_options.add_training_options(options)
+    task_options.add_file_options(options)
+    return group
 
 
-def apply_config(arguments: argparse.Namespace) -> None:
+def add_setting(options: Options, settings: type, name: str) -> None:
+    """Add the option of a field of a settings class, under the name that it has for users."""
+    options.add_setting(settings, name, flag=spell_flag(OPTION_NAMES.get(name, name)))
+
+
+def apply_settings_file(arguments: argparse.Namespace, kind: type[ReadingKeys]) -> None:
     """Set every option that was not given to its value in the file of `--config`, or else to its default.
 
     `given_settings` becomes the names of the training settings that an option or the file gives.
 
-    Raises:
-        InputError: the file cannot be read or has wrong keys or values; or neither it nor an option names the examples.
-    """
-    apply_settings_file(arguments, lambda path: read_finetuning_file(path, _OPTION_NAMES), FINETUNING_KEYS, _DEFAULTS)
-    if arguments.train is None:
-        raise InputError(
-            'no training examples were named; expected a file: add --train FILE, or train = "FILE" to the file of '
-            "--config"
-        )
-
-
-def apply_settings_file(
-    arguments: argparse.Namespace,
-    read: Callable[[pathlib.Path], dict[str, object]],
-    keys: Sequence[str],
-    defaults: Mapping[str, object],
-) -> None:
-    """Set options as `apply_config` does.
-
     Args:
         arguments: the options.
-        read: reads the file of `--config`.
-        keys: the options that the file can give.
-        defaults: the defaults of the options.
+        kind: the class of the keys of the file.
+
+    Raises:
+        InputError: the file cannot be read or has wrong keys or values.
     """
-    given = {name for name in keys if getattr(arguments, name, None) is not None}
-    values = {} if arguments.config is None else read(arguments.config)
+    from bert_keras.training.config.settings_files import read_settings_file
+
+    defaults = {field.name: field.default for field in dataclasses.fields(kind)}
+    given = {name for name in defaults if getattr(arguments, name, None) is not None}
+    values = {} if arguments.config is None else read_settings_file(arguments.config, kind)
     for name, other in (("dev", "dev_share"), ("dev_share", "dev")):  # an option replaces its alternative in the file
         if name in given and other not in given:
             values.pop(other, None)
-    arguments.given_settings = sorted((given | values.keys()) & set(_FIELDS))
-    for name in keys:
-        if name not in given:
-            setattr(arguments, name, values.get(name, defaults.get(name)))
+    arguments.given_settings = sorted((given | values.keys()) & set(list_fields(FineTuning)))
+    for name in defaults.keys() - given:
+        setattr(arguments, name, values.get(name, defaults[name]))
 
 
-def make_settings(arguments: argparse.Namespace, kind: type[FineTuning] = FineTuning) -> FineTuning:
+def make_settings(arguments: argparse.Namespace, kind: type[Settings] = FineTuning) -> Settings:
     """Return the settings of a run, after its settings file was applied.
 
     Raises:
         InputError: a setting is out of range, or settings do not fit together.
     """
-    return kind(**{field.name: getattr(arguments, field.name) for field in dataclasses.fields(kind)})
+    return kind(**{name: getattr(arguments, name) for name in list_fields(kind)})
 
 
-def check_search(arguments: argparse.Namespace) -> None:
-    """Check what can be checked before the examples are read, if `--search` is given.
-
-    Raises:
-        InputError: Optuna is missing, several workers were asked for, or an interrupted search would be forgotten.
-    """
-    from bert_keras.training.search.searched_finetuning import check_no_trials
-
-    found = {"resume": arguments.resume, "overwrite": arguments.overwrite, "spell": spell_flag}
-    check_no_trials(arguments.out, has_search=arguments.search is not None, **found)
-    if arguments.search is None:
-        return
-    check_search_installed()
-    if arguments.workers is not None or arguments.strategy == "multi-worker":
-        raise InputError(
-            "--search runs on one machine, and several workers were asked for; expected --strategy one-device, "
-            "mirrored or tpu: search without --workers, then train with the settings of the best trial"
-        )
-
-
-def make_space(
+def check_training(
     arguments: argparse.Namespace,
-    settings: FineTuning,
-    checkpoint: Checkpoint,
-    data: TrainingData,
-    num_replicas: int,
-) -> SearchSpace | None:
-    """Return what `--search` varies; None without the option.
+    model: pathlib.Path | str,
+    kind: type[Settings],
+    files: list[pathlib.Path],
+    inputs: list[pathlib.Path],
+    *checks: Callable[[], object],
+) -> tuple[Checkpoint, Settings]:
+    """Run the checks that do not read the examples; return the checkpoint and the settings.
+
+    Args:
+        arguments: the options.
+        model: the checkpoint to start from.
+        kind: the class of the settings.
+        files: the files of examples.
+        inputs: the other paths that the run reads.
+        *checks: those of the command.
 
     Raises:
-        InputError: there is nothing to vary.
+        InputError: a check failed; the message lists all problems.
     """
-    if arguments.search is None:
-        return None
-    from bert_keras.training.search.searched_finetuning import make_search_space
-
-    return make_search_space(
-        settings,
-        hidden_dim=checkpoint.config.hidden_dim,
-        num_sequences=len(data.train),
-        fixed=arguments.given_settings,
-        batch_multiple=num_replicas * settings.accumulation_steps,
+    inputs = [*files, *inputs, *([] if arguments.config is None else [arguments.config])]
+    checkpoint, *_, settings = check_all(
+        lambda: read_model(model),
+        lambda: _check_dev_share(arguments),
+        *(lambda path=path: check_exists(path, "a file of examples") for path in files),
+        lambda: training_options.check_out(arguments, model, *inputs),
+        *checks,
+        lambda: training_options.check_tracking(arguments),
+        lambda: make_settings(arguments, kind),
     )
+    return checkpoint, settings
 
 
-def describe_search(arguments: argparse.Namespace, space: SearchSpace | None) -> dict[str, object]:
-    """Return the number of trials and the ranges, and where trials are recorded, to print."""
-    if space is None:
-        return {"backups": format_backups(arguments)}
-    trials = f"each finished trial, in {get_companion_folder(arguments.out, 'search')}"
-    return {"search": f"{arguments.search} trials; {space.describe()}", "backups": trials}
+def _check_dev_share(arguments: argparse.Namespace) -> None:
+    """Raise `InputError` if `--dev-share` is out of range, or was given together with `--dev`."""
+    if arguments.dev_share is None:
+        return
+    if arguments.dev is not None:
+        raise InputError(
+            f"--dev {arguments.dev} and --dev-share {arguments.dev_share:g} were both given; expected one of them: "
+            "leave the other out"
+        )
+    from bert_keras.tasks.examples import held_out
+
+    held_out.check_dev_share(arguments.dev_share)
 
 
-def leave_out_searched(
-    described: Mapping[str, object], settings: FineTuning, space: SearchSpace | None
-) -> dict[str, object]:
-    """Return the printed settings without those that a search varies: each trial has its own."""
-    if space is None:
-        return dict(described)
-    lines = {_LINES[name] for name in space.varied if name in _LINES}
-    shown = {line: value for line, value in described.items() if line not in lines}
-    rate = _LINES["learning_rate"]
-    if rate in shown and _WARMUP in space.varied:
-        shown[rate] = f"{settings.learning_rate:g}"
-    if rate in lines and _WARMUP not in space.varied:
-        shown["warm-up"] = f"{settings.warmup_ratio:.0%}"
-    return shown
+def get_reading_options(arguments: argparse.Namespace) -> dict[str, object]:
+    """Return the arguments that the functions which read training and held-out examples share."""
+    share = DEV_SHARE if arguments.dev_share is None else arguments.dev_share
+    return {"dev_share": share, "seed": arguments.seed, "on_error": arguments.on_error}
 
 
-def make_search(arguments: argparse.Namespace, progress: FitProgress) -> Search | None:
-    """Return the search of `--search`, which prints a line per trial; None without the option."""
-    if arguments.search is None:
+def describe_training(settings: FineTuning, task: Task, strategy: tf.distribute.Strategy) -> dict[str, object]:
+    """Return the training settings to print; the rarer ones only if they differ from their defaults."""
+    kept = f"the best by {task.main_score}" if settings.keep_best else "the last"
+    stopped = f", stopping after {settings.patience} without improvement" if settings.patience else ""
+    usual, rare = FineTuning(), ("weight_decay", "layer_decay", "head_rate_factor", "frozen_blocks", "dtype_policy")
+    unusual = {name: getattr(settings, name) for name in rare if getattr(settings, name) != getattr(usual, name)}
+    return {
+        "epochs": f"{settings.num_epochs}{stopped}; {kept} is kept",
+        "batches": training_options.format_batch(settings.batch_size, strategy, settings.accumulation_steps),
+        "learning rate": f"{settings.learning_rate:g}, {settings.warmup_ratio:.0%} warm-up",
+        **{to_words(name): f"{value:g}" if isinstance(value, float) else value for name, value in unusual.items()},
+        "seed": settings.seed,
+    }
+
+
+def describe_dev(
+    arguments: argparse.Namespace,
+    data: TrainingData | DistillationData,
+    source: pathlib.Path,
+    format_path: Callable[[pathlib.Path], object],
+) -> str:
+    """Return the held-out examples, to print; `source` is the file from which they were taken without `--dev`."""
+    if data.held_out is not None:
+        return f"{len(data.dev):,} examples of {format_path(source)}: {data.held_out.describe()}"
+    is_train = arguments.train is not None and arguments.dev.resolve() == arguments.train.resolve()
+    warning = ", the same file as --train: the scores will be too high" if is_train else ""
+    return f"{format_path(arguments.dev)} ({len(data.dev):,} examples){warning}"
+
+
+def to_words(name: str) -> str:
+    """Return the name of a setting with spaces."""
+    return name.replace("_", " ")
+
+
+def get_file_name(path: pathlib.Path | str) -> str:
+    """Return the name of a file or folder, without its path; the name of a model on the Hub as it is."""
+    return path if isinstance(path, str) else path.absolute().name
+
+
+def run_training(
+    arguments: argparse.Namespace,
+    data: TrainingData | DistillationData,
+    settings: FineTuning,
+    strategy: tf.distribute.Strategy,
+    shown: Mapping[str, object],
+    train: Callable[[FitProgress, dict[str, object]], FineTuned],
+) -> FineTuned | None:
+    """Print the settings and train with a progress bar.
+
+    Args:
+        arguments: the options.
+        data: the examples.
+        settings: the settings of the training.
+        strategy: the devices.
+        shown: the settings to print.
+        train: trains, with the progress bar and the arguments that `finetune` and `distill` share.
+
+    Returns:
+        The result of `train`, or None in a worker process that prints nothing.
+    """
+    from bert_keras.training.strategies import is_chief
+    from bert_keras.training.tracking.tracked_training import FitProgress
+
+    print_settings(arguments.command, shown)
+    print_warnings(data.warnings)
+    with FitProgress(None) as progress:
+        same = training_options.get_run_arguments(arguments, progress, strategy)
+        trained = train(progress, {"train": data, **same, **dataclasses.asdict(settings)})
+    if not is_chief(strategy):
         return None
-    from bert_keras.training.search.searched_finetuning import Search
+    if trained.task.has_confusion_matrix:
+        try:
+            check_matplotlib()
+        except MissingExtraError as error:
+            print_line(f"  no confusion_matrix.png: {error}")
+    return trained
 
-    def print_trial(trial: TrialResult) -> None:
-        score = "no score" if trial.score is None else f"{trial.score:.4g}"
-        text = f"trial {trial.number} of {arguments.search}: {score}, {trial.outcome}, {trial.describe()}"
-        progress.print(text, event="trial", trial=trial.number, score=trial.score, outcome=trial.outcome)
-        progress.restart()
 
-    return Search(arguments.search, arguments.given_settings, print_trial)
+def print_epochs(trained: FineTuned) -> None:
+    """Print the scores of each epoch as a table."""
+    print_table(["epoch", *trained.epochs[0]], [[n, *epoch.values()] for n, epoch in enumerate(trained.epochs, 1)])
+
+
+def format_written(arguments: argparse.Namespace, trained: FineTuned, scores: str) -> str:
+    """Return the sentence about what was written."""
+    from bert_keras.training.finetuned_folder import describe_epoch
+
+    data = trained.data
+    skipped = f"; {format_count(data.bad.num_bad, 'bad example')} skipped" if data.bad.num_bad else ""
+    examples = f"on {len(data.dev):,} held-out examples ({describe_epoch(trained)})"
+    return f"wrote {arguments.out}: {scores} {examples}{skipped}"

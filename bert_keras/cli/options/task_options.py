@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import quote
-from bert_keras.cli.options.argument_checks import add_option, non_negative_integer, positive_integer
+from bert_keras.cli.options.argument_checks import check_all
+from bert_keras.cli.options.declaring import Options, non_negative_integer, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.figures import check_matplotlib
 from bert_keras.heads.known_heads import list_finetuned_heads
@@ -16,6 +17,7 @@ from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.tasks.examples import option_checks
 
 if TYPE_CHECKING:
+    from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.pipelines.readers.bad_examples import BadExamples
     from bert_keras.pipelines.readers.tables.column_names import Columns
     from bert_keras.tasks.base import Task
@@ -32,24 +34,23 @@ _TASK_OF_ENDING = {ending: head.name for head in list_finetuned_heads() for endi
 _NUM_PRINTED_SCORES = 3
 
 
-def add_file_options(parser: argparse.ArgumentParser, *, labelled: bool = True) -> None:
+def add_file_options(options: Options, *, labelled: bool = True) -> None:
     """Add the options that describe the format of files. By default it is inferred from the extension and columns."""
-    group = parser.add_argument_group("file format")
-    add_option(group, "--format", FORMATS, "format of the files (default: from the file extension)")
-    add_option(group, "--text-column", str, "column of the texts (default: a common name, such as text)")
-    add_option(group, "--second-text-column", str, "column of the second texts of pairs")
+    group = options.add_group("file format")
+    group.add_option("--format", FORMATS, "format of the files (default: from the file extension)")
+    group.add_option("--text-column", str, "column of the texts (default: a common name, such as text)")
+    group.add_option("--second-text-column", str, "column of the second texts of pairs")
     if labelled:
-        add_option(group, "--label-column", str, "column of the labels or scores")
+        group.add_option("--label-column", str, "column of the labels or scores")
     names = "comma-separated names of all columns, for files without a header line"
-    add_option(group, "--columns", _split_names, names, metavar="NAMES")
+    group.add_option("--columns", _split_names, names, metavar="NAMES")
     delimiters = "delimiter of .csv fields: comma, semicolon, tab or | (default: detected from the first lines)"
-    add_option(group, "--delimiter", str, delimiters, metavar="CHARACTER")
+    group.add_option("--delimiter", str, delimiters, metavar="CHARACTER")
     if labelled:
-        add_option(group, "--separator", str, "separator between the labels of a text (default |)", metavar="TEXT")
+        group.add_option("--separator", str, "separator between the labels of a text (default |)", metavar="TEXT")
     text = "tag: index of the word column, from 0 (default: the first); in .jsonl, the field (default words or tokens)"
-    add_option(group, "--word-column", str, text)
-    add_option(
-        group,
+    group.add_option("--word-column", str, text)
+    group.add_option(
         "--tag-column",
         str,
         "tag: index of the tag column (default: the last; CoNLL-U: upos); in .jsonl, the field (default tags, "
@@ -57,48 +58,45 @@ def add_file_options(parser: argparse.ArgumentParser, *, labelled: bool = True) 
     )
 
 
-def add_on_error(parser: argparse.ArgumentParser) -> None:
+def add_on_error(options: Options) -> None:
     """Add `--on-error`, which selects whether bad examples stop the command."""
     text = "stop: report the number of bad examples and the first ones, and stop; skip: leave bad examples out"
-    add_option(parser, "--on-error", ("stop", "skip"), text, "stop")
+    options.add_option("--on-error", ("stop", "skip"), text, "stop")
 
 
-def add_length_options(parser: argparse.ArgumentParser, *, length: str, overlap: str) -> None:
+def add_length_options(options: Options, *, length: str, overlap: str) -> None:
     """Add the options for long texts; `length` and `overlap` describe their defaults."""
-    add_option(
-        parser, "--max-sequence-length", positive_integer, f"maximum number of tokens per sequence (default {length})"
+    options.add_option(
+        "--max-sequence-length", positive_integer, f"maximum number of tokens per sequence (default {length})"
     )
     windows = f"split longer texts into windows that overlap by this many tokens (default {overlap})"
-    add_option(parser, "--window-overlap", non_negative_integer, windows)
+    options.add_option("--window-overlap", non_negative_integer, windows)
 
 
-def add_prompt(parser: argparse.ArgumentParser, *, default: str) -> None:
+def add_prompt(options: Options, *, default: str) -> None:
     """Add `--prompt`; `default` describes which prompt is used without it."""
     prompt = f"embed: name of the model's prompt that is put before each text; '' for none (default: {default})"
-    add_option(parser, "--prompt", str, prompt)
+    options.add_option("--prompt", str, prompt)
 
 
-def select_prompt(arguments: argparse.Namespace, task: Task) -> Task:
-    """Return the task with the prompt that `--prompt` names.
+def read_task(arguments: argparse.Namespace, checkpoint: Checkpoint) -> tuple[Task, dict[str, object]]:
+    """Read the task of a checkpoint, with the lengths and the prompt of the options.
+
+    Returns:
+        The task, and these lengths and the prompt as arguments of `Predictor.from_checkpoint`.
 
     Raises:
         InputError: the task does not use prompts, or the model has no prompt of that name.
     """
-    if arguments.prompt is None:
-        return task
-    check_options_of_task(arguments, task.name, names=("prompt",))
-    return task.with_prompt(arguments.prompt)
+    from bert_keras.tasks.task_loading import read_checkpoint_task
 
-
-def get_selected_prompt(task: Task) -> dict[str, object]:
-    """Return the prompt of a task from `select_prompt` as an argument of `Predictor.from_checkpoint`."""
-    return {"prompt": task.prompt} if getattr(task, "prompt", None) is not None else {}
-
-
-def describe_prompt(task: Task) -> dict[str, object]:
-    """Return the text that is put before each text, to print; empty if there is none."""
-    prompt = getattr(task, "prompt_text", "")
-    return {"prompt": f"{quote(prompt)} before each text"} if prompt else {}
+    changes = get_given_options(arguments, "max_sequence_length", "window_overlap")
+    task = read_checkpoint_task(checkpoint, **changes)
+    if arguments.prompt is not None:
+        check_options_of_task(arguments, task.name, names=("prompt",))
+        task = task.with_prompt(arguments.prompt)
+    prompt = getattr(task, "prompt", None)
+    return task, changes if prompt is None else {**changes, "prompt": prompt}
 
 
 def check_options_of_task(
@@ -119,6 +117,26 @@ def check_extension(path: pathlib.Path, task: str, file_format: str | None) -> N
         raise InputError(
             f"{path} is a file for the task {file_task}, and the task is {task}: name another file or task"
         )
+
+
+def read_labelled_examples(
+    arguments: argparse.Namespace, task: Task, path: pathlib.Path, *checks: Callable[[], object]
+) -> tuple[list, BadExamples]:
+    """Read labelled examples for a task, and return them and the bad ones.
+
+    Raises:
+        InputError: one of `checks` failed, the file or an option is for another task, or an example is bad.
+    """
+    from bert_keras.pipelines.readers.bad_examples import BadExamples
+    from bert_keras.tasks.examples.scoring_data import read_scoring_data
+
+    check_all(
+        lambda: check_options_of_task(arguments, task.name, task.problem),
+        lambda: check_extension(path, task.name, arguments.format),
+        *checks,
+    )
+    bad = BadExamples(skip=arguments.on_error == "skip")
+    return read_scoring_data(task, path, get_file_options(arguments), bad), bad
 
 
 def get_file_options(arguments: argparse.Namespace) -> FileOptions:
@@ -144,6 +162,13 @@ def format_task(task: Task) -> str:
     kinds = [kind for name in ("problem", "objective") if (kind := getattr(task, name, None)) is not None]
     kinds += ["some questions have no answer"] if getattr(task, "allows_null", False) else []
     return ", ".join([task.name, *kinds])
+
+
+def describe_task(task: Task, **shown: object) -> dict[str, object]:
+    """Return the task, other settings of its data, the prompt and the lengths, to print."""
+    prompt = getattr(task, "prompt_text", "")
+    described = {"prompt": f"{quote(prompt)} before each text"} if prompt else {}
+    return {"task": format_task(task), **shown, **described, "sequences": format_lengths(task)}
 
 
 def describe_columns(columns: Columns | None) -> dict[str, object]:

@@ -6,7 +6,7 @@ import argparse
 import pathlib
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.options.argument_checks import add_flag, add_repeatable
+from bert_keras.cli.options.declaring import Options
 from bert_keras.publishing import check_holds_no_input
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ TOKENIZER_OPTIONS = {
 }
 
 
-def add_text_options(parser: argparse.ArgumentParser) -> None:
+def add_text_options(options: Options) -> None:
     """Add `--text` and `--field`, which select the text to read."""
-    parser.add_argument(
+    options.add_argument(
         "--text",
         nargs="+",
         metavar="TEXT",
@@ -32,19 +32,19 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
         ".txt .text .md .jsonl), quoted patterns such as 'books/**/*.txt', or - for standard input; .gz files are "
         "decompressed (default: text that ships with Python)",
     )
-    parser.add_argument(
+    options.add_argument(
         "--field", default="text", help="field of .jsonl records that contains the text (default %(default)s)"
     )
 
 
-def add_tokenizer_options(parser: argparse.ArgumentParser) -> None:
+def add_tokenizer_options(options: Options) -> None:
     """Add `--cased`, `--strip-accents`, `--chinese-split` and `--special-token`."""
-    add_flag(parser, "--cased", "do not lowercase the text; accents are not stripped")
+    options.add_flag("--cased", "do not lowercase the text; accents are not stripped")
     accents = "strip accents and non-spacing vowel signs (default: yes, or no with --cased; make-records: as stored "
-    add_flag(parser, "--strip-accents", accents + "with VOCAB)", has_negative=True)
+    options.add_flag("--strip-accents", accents + "with VOCAB)", has_negative=True)
     chinese = "make each Chinese character a word (default: yes; make-records: as stored with VOCAB)"
-    add_flag(parser, "--chinese-split", chinese, has_negative=True)
-    add_repeatable(parser, "--special-token", "TOKEN", "additional special token, such as [E1], which is never split")
+    options.add_flag("--chinese-split", chinese, has_negative=True)
+    options.add_repeatable("--special-token", "TOKEN", "additional special token, such as [E1], which is never split")
 
 
 def get_given_tokenizer_settings(arguments: argparse.Namespace) -> dict[str, object]:

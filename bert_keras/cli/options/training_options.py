@@ -16,14 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bert_keras.cli.console import print_line
-from bert_keras.cli.options.argument_checks import (
-    add_flag,
-    add_option,
-    add_overwrite,
-    add_repeatable,
-    non_negative_integer,
-    positive_integer,
-)
+from bert_keras.cli.options.declaring import Options, non_negative_integer, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.extras import check_tf_config, make_python_command
 from bert_keras.pipelines.readers.option_spelling import spell_flag
@@ -40,31 +33,30 @@ _POLL_SECONDS = 0.2
 _GRACE_SECONDS = 20.0  # for the other workers to exit after one has failed
 
 
-def add_training_options(parser: argparse.ArgumentParser) -> None:
+def add_training_options(options: Options) -> None:
     """Add the options for devices, workers, backups and tracking as groups of the help, and `--overwrite`."""
-    group = parser.add_argument_group("devices and backups")
+    group = options.add_group("devices and backups")
     strategies = "mirrored: all GPUs here; multi-worker: the machines in TF_CONFIG; tpu"
-    add_option(group, "--strategy", STRATEGIES, strategies, "one-device")
-    add_option(group, "--workers", positive_integer, "start N multi-worker processes on this machine")
+    group.add_option("--strategy", STRATEGIES, strategies, "one-device")
+    group.add_option("--workers", positive_integer, "start N multi-worker processes on this machine")
     backups = "save the training state next to OUT every N steps, for --resume; 0: only at SIGTERM"
-    add_option(group, "--backup-every", non_negative_integer, backups, 500)
-    add_flag(group, "--resume", "resume from the latest backup, if there is one")
-    add_flag(group, "--allow-changes", "resume with different settings or data")
+    group.add_option("--backup-every", non_negative_integer, backups, 500)
+    group.add_flag("--resume", "resume from the latest backup, if there is one")
+    group.add_flag("--allow-changes", "resume with different settings or data")
     text = "recompute the activations of each block in the backward pass: less memory, a third more computation"
-    add_flag(group, "--gradient-checkpointing", text, has_negative=True)
+    group.add_flag("--gradient-checkpointing", text, has_negative=True)
     bits = "bit-identical results on every run, also on GPUs; disables XLA (docs/guide/training.md)"
-    add_flag(group, "--deterministic", bits)
-    group = parser.add_argument_group("tracking")
+    group.add_flag("--deterministic", bits)
+    group = options.add_group("tracking")
     text = "write scalars, settings and examples for TensorBoard to this folder"
-    add_option(group, "--tensorboard", pathlib.Path, text, metavar="DIR")
-    add_repeatable(
-        group,
+    group.add_option("--tensorboard", pathlib.Path, text, metavar="DIR")
+    group.add_repeatable(
         "--callback",
         "MODULE:NAME[,KEY=VALUE...]",
         "Keras callback, a class or a function that returns one, such as mlflow.keras:MlflowCallback; modules of "
         "the current folder are found too",
     )
-    add_overwrite(parser, "replace OUT if this command wrote it before; delete its backups unless --resume is given")
+    options.add_overwrite("replace OUT if this command wrote it before; delete its backups unless --resume is given")
 
 
 def check_tracking(arguments: argparse.Namespace) -> None:
@@ -245,10 +237,8 @@ def _send(workers: list[subprocess.Popen], signal_number: int) -> None:
 
 
 def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for bound in sockets:
-        bound.bind(("127.0.0.1", 0))
-    ports = [bound.getsockname()[1] for bound in sockets]
-    for bound in sockets:
-        bound.close()
-    return ports
+    with contextlib.ExitStack() as open_sockets:
+        sockets = [open_sockets.enter_context(socket.socket()) for _ in range(count)]
+        for bound in sockets:
+            bound.bind(("127.0.0.1", 0))
+        return [bound.getsockname()[1] for bound in sockets]

@@ -1,9 +1,14 @@
-"""`FineTuning` and `Distillation`: the settings of a fine-tuning and of a distillation run. No TensorFlow here."""
+"""`FineTuning`, `Distillation` and `TaskSettings`: the settings of a fine-tuning and of a distillation run.
+
+The docstrings are also the help of the options. No TensorFlow here.
+"""
 
 from collections.abc import Iterator
 from typing import Literal
 
-from bert_keras.config import PRESETS
+from bert_keras.config import PRESETS, PROBLEMS
+from bert_keras.heads.embed import OBJECTIVES
+from bert_keras.heads.known_heads import list_finetuned_heads
 from bert_keras.training.config.settings import (
     Count,
     CountOrZero,
@@ -26,7 +31,39 @@ LORA_HEAD_RATE_FACTOR = 10.0
 LORA_SCALE = 2  # alpha divided by the rank, if alpha is not given
 
 
+# settings whose option of the commands has another name
+OPTION_NAMES = {
+    "num_epochs": "epochs",
+    "frozen_blocks": "freeze_blocks",
+    "keep_best": "keep_last",
+    "dtype_policy": "dtype",
+    "num_layers": "layers",
+}
+_TASKS = tuple(head.name for head in list_finetuned_heads())
 SIZES = ("hidden_dim", "num_heads", "intermediate_dim")  # of a new student; `num_layers` also cuts a teacher
+
+
+@settings
+class TaskSettings:
+    """The task to train for, and the settings of single tasks, whose defaults the task knows.
+
+    Args:
+        task: task to train for.
+        problem: classify: kind of labels. Default: single_label.
+        class_weights: classify: balanced gives rare classes more weight. Default: equal.
+        labelled_tokens: tag: tokens of a word that are trained with its tag. Default: first.
+        max_answer_length: answer: maximum number of tokens in an answer. Default: 30.
+        objective: embed: regression for pairs with scores, contrastive for pairs that match. Default: regression.
+        prompt: embed: name of the prompt that is put before each text.
+    """
+
+    task: Literal[_TASKS] = _TASKS[0]
+    problem: Literal[PROBLEMS] | None = None
+    class_weights: Literal["equal", "balanced"] | None = None
+    labelled_tokens: Literal["first", "all"] | None = None
+    max_answer_length: Count | None = None
+    objective: Literal[tuple(OBJECTIVES)] | None = None
+    prompt: Text | None = None
 
 
 @settings
@@ -34,28 +71,29 @@ class FineTuning:
     """The settings of a fine-tuning run; the defaults are those of Devlin et al. 2018 (A.3).
 
     Args:
-        num_epochs: passes over the training examples.
+        num_epochs: number of training epochs.
         batch_size: sequences per step over all replicas, or pairs of sequences for tasks on pairs; a text that is split
             into windows is several sequences.
-        learning_rate: the peak; 2e-5 to 5e-5 for BERT-Base, up to 1e-3 for tiny models. Default: 3e-5, or 2e-3 with
-            `lora_rank`.
+        learning_rate: peak learning rate; 2e-5 to 5e-5 for BERT-Base, up to 1e-3 for tiny models. Default: 3e-5, or
+            2e-3 with `lora_rank`.
         warmup_ratio: fraction of the steps with a rising learning rate.
-        weight_decay: see `BertAdamW`.
+        weight_decay: weight decay of matrices and embedding tables.
         layer_decay: factor by which the learning rate decreases from each block to the one below it, as in ELECTRA's
             code; 1 = the same learning rate in all layers.
-        head_rate_factor: the learning rate of the head is multiplied by it, because a new head starts from random
-            weights. Default: 1, or 10 with `lora_rank`.
-        frozen_blocks: number of blocks, counted from the embeddings, whose weights stay fixed; 0 = the embeddings only;
-            None = all weights are trained.
+        head_rate_factor: factor of the learning rate of the head, which may start from random weights. Default: 1, or
+            10 with `lora_rank`.
+        frozen_blocks: freeze the embeddings and this many blocks above them; 0 = the embeddings only. Default: all
+            weights are trained.
         lora_rank: train adapters of this rank in the dense layers of the encoder, and the head (LoRA, Hu et al. 2021);
-            all other weights stay fixed. None = no adapters.
+            all other weights stay fixed. Default: no adapters.
         lora_alpha: the adapters are scaled by `lora_alpha` / `lora_rank`. Default: twice the rank.
         patience: stop after this many epochs without a better score on the held-out examples; 0 = never.
         keep_best: end with the weights of the best epoch instead of the last.
-        seed: seed of the new head's weights, dropout and the order of the examples.
+        seed: random seed of the new head's weights, dropout and the order of the examples.
         accumulation_steps: micro-batches per step and replica, to save memory.
         gradient_checkpointing: recompute each block's activations in the backward pass, to save memory.
-        dtype_policy: "mixed_bfloat16" or "mixed_float16" compute in 16 bits and store the weights in 32.
+        dtype_policy: Keras dtype policy; mixed_bfloat16 and mixed_float16 compute in 16 bits and store the weights in
+            32.
 
     Raises:
         InputError: settings are out of range; the message lists all of them.
@@ -104,19 +142,21 @@ class Distillation(FineTuning):
     """The settings of a distillation run: the student, the losses, and those of `FineTuning` with other defaults.
 
     Args:
-        student: a preset of `BertConfig`, for a new encoder of that size, or a checkpoint folder with the vocabulary of
-            the teacher. None: the teacher with fewer layers.
+        student: size of a new encoder (tiny, mini, small, medium, base or large), or a checkpoint folder with the
+            teacher's vocabulary. Default: the teacher with fewer layers.
         num_layers: number of layers; without `student` that many of the teacher's, evenly spaced; one is the first.
-        hidden_dim, num_heads, intermediate_dim: sizes of a new encoder. Default: those of the preset;
-            `intermediate_dim` keeps the preset's ratio to `hidden_dim`.
+        hidden_dim: width of a new encoder. Default: that of the preset.
+        num_heads: attention heads of a new encoder. Default: those of the preset.
+        intermediate_dim: feed-forward width of a new encoder. Default: in the preset's proportion to `hidden_dim`.
         trim_vocabulary: keep only the special tokens, those that the training texts use, and all single characters of
             ASCII.
         temperature: divides the logits of both models before the softmax or sigmoid; not used for numbers and vectors.
-        label_weight: weight of the loss on labels, 0 to 1; that on the teacher's outputs is 1 - `label_weight`.
+        label_weight: weight of the loss on labels, 0 to 1; the teacher's outputs have the rest, up to 1.
         hidden_weight: weight of the mean squared difference of hidden states.
         attention_weight: weight of the divergence of attention probabilities; needs the teacher's number of heads.
-        num_epochs, learning_rate: as in `FineTuning`; the defaults are for small students.
-        head_rate_factor: as in `FineTuning`; the default is 1, because the head can be that of the teacher.
+
+    The defaults of `num_epochs` and `learning_rate` are for small students. `head_rate_factor` is 1, because the head
+    can be that of the teacher.
 
     `lora_rank` is refused: all weights of a student are trained.
 

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Literal
 
 import tomli_w
 
-from bert_keras.config import PROBLEMS
 from bert_keras.errors import InputError
-from bert_keras.heads.embed import OBJECTIVES
-from bert_keras.heads.known_heads import list_finetuned_heads
+from bert_keras.tasks.examples.file_options import FileOptions
 from bert_keras.tasks.examples.option_checks import TASKS_OF_OPTION
-from bert_keras.training.config.finetuning_settings import Distillation, FineTuning
+from bert_keras.training.config.finetuning_settings import OPTION_NAMES, Distillation, FineTuning, TaskSettings
 from bert_keras.training.config.settings import (
     Count,
     CountOrZero,
@@ -28,8 +26,7 @@ from bert_keras.training.config.settings import (
     list_fields,
     settings,
 )
-from bert_keras.training.config.sources import upgrade_settings
-from bert_keras.training.config.toml_files import read_toml
+from bert_keras.training.config.sources import read_toml, upgrade_settings
 
 if TYPE_CHECKING:
     from bert_keras.tasks.base import Task
@@ -38,57 +35,41 @@ FINETUNING_FILE, DISTILLATION_FILE = "finetuning.toml", "distillation.toml"
 _PATHS = ("train", "dev", "unlabelled")
 
 
+# the options of `FileOptions`, validated strictly
+_FileKeys = dataclasses.make_dataclass(
+    "_FileKeys",
+    [(name, (tuple[Text, ...] if name == "columns" else Text) | None, None) for name in list_fields(FileOptions)],
+    frozen=True,
+)
+
+
 @settings
-class ReadingKeys:
-    """How the examples of a training are read; None = not in the file.
+class ReadingKeys(_FileKeys):
+    """How the examples of a training are read, with the options of `FileOptions`; None = not in the file.
 
     Args:
         train, dev: files with training and held-out examples; relative paths start at the current folder.
         dev_share: fraction of `train` that is held out without `dev`.
         on_error: "stop" or "skip".
         max_sequence_length, window_overlap: how long texts are handled.
-        format, columns, text_column, second_text_column, label_column, delimiter, separator, word_column, tag_column:
-            see `FileOptions`.
     """
 
     train: Text | None = None
     dev: Text | None = None
     dev_share: PositiveRate | None = None
-    on_error: Literal["stop", "skip"] | None = None
+    on_error: Literal["stop", "skip"] = "stop"
     max_sequence_length: Count | None = None
     window_overlap: CountOrZero | None = None
-    format: Text | None = None
-    columns: tuple[Text, ...] | None = None
-    text_column: Text | None = None
-    second_text_column: Text | None = None
-    label_column: Text | None = None
-    delimiter: Text | None = None
-    separator: Text | None = None
-    word_column: Text | None = None
-    tag_column: Text | None = None
 
 
 @settings
-class FineTuningFile(ReadingKeys, FineTuning):
-    """All keys of `finetuning.toml`: those of `ReadingKeys` and the settings of `FineTuning`; None = not in the file.
-
-    Args:
-        task: the name of the task.
-        problem, class_weights, labelled_tokens, max_answer_length, objective, prompt: settings of single tasks.
-    """
-
-    task: Literal[tuple(head.name for head in list_finetuned_heads())] | None = None
-    problem: Literal[PROBLEMS] | None = None
-    class_weights: Literal["equal", "balanced"] | None = None
-    labelled_tokens: Literal["first", "all"] | None = None
-    max_answer_length: Count | None = None
-    objective: Literal[tuple(OBJECTIVES)] | None = None
-    prompt: Text | None = None
+class FineTuningFile(ReadingKeys, TaskSettings, FineTuning):
+    """All keys of `finetuning.toml`: those of `ReadingKeys`, `TaskSettings` and `FineTuning`."""
 
 
 @settings
 class DistillationFile(ReadingKeys, Distillation):
-    """All keys of `distillation.toml`: those of `ReadingKeys` and the settings of `Distillation`; None = not in it.
+    """All keys of `distillation.toml`: those of `ReadingKeys` and the settings of `Distillation`.
 
     Args:
         unlabelled: file with texts without labels; a relative path starts at the current folder.
@@ -99,7 +80,8 @@ class DistillationFile(ReadingKeys, Distillation):
 
 def _list_keys(file: type, training: type) -> tuple[str, ...]:
     """Return the keys of a file in their order in it: its own, those of the examples, those of the training."""
-    others = (*list_fields(ReadingKeys), *list_fields(training))
+    examples = sorted(list_fields(ReadingKeys), key=list_fields(_FileKeys).__contains__)
+    others = (*examples, *list_fields(training))
     return (*(name for name in list_fields(file) if name not in others), *others)
 
 
@@ -107,12 +89,12 @@ FINETUNING_KEYS = _list_keys(FineTuningFile, FineTuning)
 DISTILLATION_KEYS = _list_keys(DistillationFile, Distillation)
 
 
-def read_finetuning_file(path: str | os.PathLike, options: Mapping[str, str] | None = None) -> dict[str, object]:
-    """Read and check a file of settings of a fine-tuning.
+def read_settings_file(path: str | os.PathLike, kind: type[ReadingKeys]) -> dict[str, object]:
+    """Read and check a file of settings of a fine-tuning or a distillation.
 
     Args:
         path: the file.
-        options: key of each option whose name differs from its key, to suggest it: {"epochs": "num_epochs"}.
+        kind: `FineTuningFile` or `DistillationFile`.
 
     Returns:
         The settings of the file by key; names of files as paths.
@@ -120,21 +102,10 @@ def read_finetuning_file(path: str | os.PathLike, options: Mapping[str, str] | N
     Raises:
         InputError: the file cannot be read, or keys or values are wrong; the message lists all of them.
     """
-    return _read_file(path, FineTuningFile, FINETUNING_KEYS, options)
-
-
-def read_distillation_file(path: str | os.PathLike, options: Mapping[str, str] | None = None) -> dict[str, object]:
-    """Read and check a file of settings of a distillation, see `read_finetuning_file`."""
-    return _read_file(path, DistillationFile, DISTILLATION_KEYS, options)
-
-
-def _read_file(
-    path: str | os.PathLike, kind: type, keys: Sequence[str], options: Mapping[str, str] | None
-) -> dict[str, object]:
-    values = upgrade_settings(read_toml(pathlib.Path(path)))
+    values, keys = upgrade_settings(read_toml(pathlib.Path(path))), list_fields(kind)
     faults = []
-    for name, key in (options or {}).items():
-        if name in values and name not in keys:
+    for key, name in OPTION_NAMES.items():
+        if name in values and key in keys:
             del values[name]
             faults.append(f"{name} is the name of an option; in the file it is {key}")
     if faults := [*faults, *find_faults(kind, values, keys)]:

@@ -55,12 +55,12 @@ class ModelSettings:
     """`[model]`: what is trained.
 
     Args:
-        objective: "bert" (masked tokens and next sentence), "mlm" (masked tokens) or "electra" (replaced tokens).
-        preset: the size, see `BertConfig.from_preset`. Default: "tiny", or the size of `start_from`.
+        objective: bert (masked tokens and sentence pairs), mlm (masked tokens) or electra (replaced tokens).
+        preset: size of a new model. Default: tiny, or the size of `start_from`.
         generator_size: width of ELECTRA's generator as a fraction of the discriminator's. Default: 0.25, or that of
             `start_from`.
         dtype_policy: Keras dtype policy of the layers.
-        start_from: checkpoint folder to continue pretraining from. Default: new weights.
+        start_from: checkpoint to continue pretraining from; the records must have its tokenizer. Default: new weights.
         output_bias: bias of the masked-LM head before the first step: "zeros", as in BERT, or "token_frequency", the
             logarithm of each token's frequency, so that no step is spent on learning it. Not with `start_from`.
         pretraining_dropout: whether the pretraining applies dropout. False keeps the dropout rates of the model, which
@@ -175,10 +175,10 @@ class BatchesSettings:
     """`[batches]`: how sequences are masked and batched.
 
     Args:
-        batch_size: sequences per optimizer step, over all replicas and micro-batches.
+        batch_size: sequences per step, over all replicas and micro-batches.
         accumulation_steps: micro-batches per step, to save memory.
-        masking: "dynamic" (new masks in each epoch) or "static" (the same masks for a sequence in each epoch).
-        mask_unit: what is masked together: "token", "whole_word" or "span".
+        masking: dynamic (new masks in each epoch) or static (the same masks for a sequence in each epoch).
+        mask_unit: unit that is masked as a whole.
         mask_rate: fraction of tokens to mask.
         replace_rates: fractions of the masked positions that become [MASK] and a random token; the others keep their
             token.
@@ -205,8 +205,8 @@ class OptimizerSettings:
     """`[optimizer]`: see `optimizers.make_optimizer` and `schedules`.
 
     Args:
-        name: "adamw", "lamb" or "muon".
-        learning_rate: the peak. Default with `start_from`: 5e-5.
+        name: name of the optimizer.
+        learning_rate: peak learning rate; the default to continue from a checkpoint is 5e-5.
         schedule: one of `SCHEDULES`, see `optimizers/schedules.py`.
         warmup_ratio: fraction of the steps, or of the time, with a rising learning rate. Default with `start_from`:
             0.06.
@@ -231,7 +231,13 @@ class OptimizerSettings:
 
 @settings
 class BudgetSettings:
-    """`[budget]`: how long to train: exactly one of optimizer steps, epochs (passes over the records) and hours."""
+    """`[budget]`: how long to train; exactly one of the settings.
+
+    Args:
+        steps: number of optimizer steps. Default: 1000.
+        epochs: number of epochs (passes over the records), instead of `steps`.
+        hours: limit of the wall-clock time, instead of `steps`.
+    """
 
     steps: Count | None = None
     epochs: BudgetNumber | None = None
@@ -262,7 +268,7 @@ class EvaluationSettings:
     """`[evaluation]` on held-out records.
 
     Args:
-        every_steps: steps between evaluations; 0 = before the first step and after the last one only.
+        every_steps: steps between evaluations; 0 = only before the first step and after the last one.
         num_batches: maximum batches per evaluation.
     """
 
@@ -289,7 +295,11 @@ class SpeedSettings:
 
 @settings
 class RunSettings:
-    """Every table of a pretraining run, each valid on its own; `Pretraining` checks that they fit together."""
+    """Every table of a pretraining run, each valid on its own; `Pretraining` checks that they fit together.
+
+    Args:
+        seed: random seed of weights, masks, data order and dropout.
+    """
 
     recipe: Literal[RECIPES] | None = None
     source: Text = ""

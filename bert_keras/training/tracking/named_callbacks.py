@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.training.config.toml_files import parse_toml
+from bert_keras.training.config.sources import parse_toml
 
 if TYPE_CHECKING:
     import keras

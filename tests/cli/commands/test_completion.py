@@ -7,7 +7,7 @@ import pytest
 
 from bert_keras.cli.commands.completion import SHELLS
 from bert_keras.cli.main import COMMANDS, main
-from bert_keras.cli.running import FILES
+from bert_keras.cli.options.declaring import FILES
 
 # what a shell does when Tab is pressed, for each command line
 COMPLETE = """

@@ -7,7 +7,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.cli.main import main
-from bert_keras.training.config.toml_files import read_toml
+from bert_keras.training.config.sources import read_toml
 from tests.marks import slow_except
 
 AUTO_CLASSES = {

@@ -5,11 +5,12 @@ import pathlib
 import pytest
 
 import bert_keras as bk
+from bert_keras.cli.commands.finetune import apply_config
 from bert_keras.cli.main import main, parser
-from bert_keras.cli.options.finetuning_options import apply_config, make_settings
+from bert_keras.cli.options.finetuning_options import make_settings
 from bert_keras.errors import InputError
 from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.config.toml_files import parse_toml
+from bert_keras.training.config.sources import parse_toml
 
 FILE = """
 task = "classify"

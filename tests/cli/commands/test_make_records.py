@@ -76,8 +76,7 @@ def test_every_option_affects_the_records(options, settings, workplace):
 def test_command_line_defaults_equal_python_defaults():
     arguments = vars(parser().parse_args(["make-records", "vocab.txt", "out"]))
     defaults = vars(RecordSettings(max_sequence_length=128))
-    names = {"sentence_objective": "objective", "packed": "pack"}
-    assert {name: arguments[names.get(name, name)] for name in defaults if name != "block_bytes"} == {
+    assert {name: arguments[name] for name in defaults if name != "block_bytes"} == {
         name: value for name, value in defaults.items() if name != "block_bytes"
     }
 

@@ -8,8 +8,8 @@ import signal
 import pytest
 
 import bert_keras as bk
+from bert_keras.cli.commands.finetune import leave_out_searched
 from bert_keras.cli.main import main
-from bert_keras.cli.options.finetuning_options import leave_out_searched
 from bert_keras.errors import InputError
 from bert_keras.files import read_json
 from bert_keras.training.config.finetuning_settings import FineTuning

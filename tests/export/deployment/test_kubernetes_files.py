@@ -11,8 +11,10 @@ import pytest
 import yaml
 
 from bert_keras.cli.commands import serve
+from bert_keras.cli.options.declaring import Options
 from bert_keras.export.deployment_bundle import make_dns_name
 from bert_keras.serving.http.operation import OPERATION
+from bert_keras.serving.settings import ServerSettings
 from tests.export.deployment.conftest import NAME
 
 DNS_NAME = make_dns_name(NAME)
@@ -42,7 +44,7 @@ def parse_command(container: dict, resources: dict, name: str = NAME) -> argpars
     cores = container["env"][0]
     assert (cores["name"], cores["valueFrom"]["resourceFieldRef"]["resource"]) == ("CORES", "requests.cpu")
     parser = argparse.ArgumentParser()
-    serve.add_arguments(parser)
+    serve.add_arguments(Options(parser))
     return parser.parse_args(
         [
             word.replace("$(CORES)", resources["requests"]["cpu"]).replace("{{.Name}}", name)
@@ -88,9 +90,10 @@ def test_container_runs_the_server_with_one_batch_per_requested_core(objects):
     arguments = parse_command(container, container["resources"])
     assert (arguments.host, arguments.model) == ("0.0.0.0", [f"{NAME}=/models/{NAME}"])
     assert (arguments.threads, arguments.instances) == (1, 2)
-    assert (arguments.port, arguments.grpc_port) == (8501, 8500)
+    assert (arguments.port, arguments.grpc_port) == (None, None)  # the defaults
+    assert (ServerSettings.port, ServerSettings.grpc_port) == (8501, 8500)
     seconds_before = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
-    assert pod["terminationGracePeriodSeconds"] > seconds_before + arguments.drain
+    assert pod["terminationGracePeriodSeconds"] > seconds_before + ServerSettings.drain_seconds
 
 
 def test_probes_call_endpoints_of_the_server(objects):
@@ -150,7 +153,7 @@ def test_container_of_kserve_serves_the_mounted_model_at_its_ports(kserve):
     assert arguments.model == [f"{DNS_NAME}=/mnt/models"]
     assert (arguments.host, arguments.port, arguments.grpc_port) == ("0.0.0.0", 8080, 9000)
     assert (arguments.threads, arguments.instances) == (1, 2)
-    assert arguments.drain < 30  # when Kubernetes ends the container by default
+    assert arguments.drain_seconds < 30  # when Kubernetes ends the container by default
     for probe in ("readinessProbe", "livenessProbe"):
         assert container[probe]["httpGet"]["path"] in PATHS
         assert container[probe]["httpGet"]["port"] == arguments.port

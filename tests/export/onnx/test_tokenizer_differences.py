@@ -2,7 +2,7 @@
 
 import pytest
 
-from bert_keras.cli.console import format_tokenizer_differences
+from bert_keras.cli.console import format_notes
 from bert_keras.export.onnx.onnx_artifact import count_tokenizer_differences
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
@@ -37,6 +37,4 @@ def test_differences_are_printed_only_if_there_are_any():
     differences = {"tokenizer_json": {"texts": 16, "differ": 2}}
     reports = {"onnx/a": differences, "onnx/b": differences, "b": {}}
     reports["c"] = {"tokenizer_json": {"texts": 16, "differ": 0}}
-    assert format_tokenizer_differences(reports) == [
-        "onnx: 2 of 16 probe texts get other ids in engines without TensorFlow"
-    ]
+    assert format_notes(reports) == ["onnx: 2 of 16 probe texts get other ids in engines without TensorFlow"]

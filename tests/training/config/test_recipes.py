@@ -314,9 +314,10 @@ def test_make_records_accepts_the_command_of_every_recipe():
     import argparse
 
     from bert_keras.cli.commands.make_records import add_arguments
+    from bert_keras.cli.options.declaring import Options
 
     parser = argparse.ArgumentParser()
-    add_arguments(parser)
+    add_arguments(Options(parser))
     for recipe in RECIPES:
         records = Pretraining.resolve(recipe=recipe, overrides={"records.packed": True}).records
         taken = parser.parse_args(records.command(0).split()[2:])

@@ -10,9 +10,8 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.training.config.recipes import Pretraining
-from bert_keras.training.config.sources import get_recipe_path, parse_assignments
+from bert_keras.training.config.sources import get_recipe_path, parse_assignments, parse_toml
 from bert_keras.training.config.tables import RECIPES
-from bert_keras.training.config.toml_files import parse_toml
 from tests.fuzzing import fuzz, mutate_toml, mutate_words
 
 QUICK, LONG, SEED = 200, 10_000, 21
