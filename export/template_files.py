@@ -18,7 +18,7 @@ def fill_template(path: str, /, **facts: object) -> str:
     `%each name` are repeated for each dict in the fact, whose items are more facts.
 
     Args:
-        path: the file, relative to `templates/`.
+        path: the file, relative to `templates/` or absolute.
         **facts: the value of each name in the template.
     """
     lines = (_FOLDER / path).read_text(encoding="utf-8").splitlines(keepends=True)

@@ -76,8 +76,8 @@ class Head:
             `export/parity/expected_answers.py`; `module:attribute`.
         file_outputs: the class that converts the outputs of TFLite files, an `OutputConversion` of
             `export/tflite/output_conversion.py`; `module:attribute`, or None if a file has the outputs of the model.
-        readme: the template in `export/templates/` with the texts about the answers for app teams; see `_describe_task`
-            in `export/client_bundle/client_readme.py`.
+        readme: the template with the texts about the answers for app teams, relative to `export/templates/` or an
+            absolute path; see `_describe_task` in `export/client_bundle/client_readme.py`.
         options: the options of `finetune` and of the commands that read labelled examples which only some tasks have.
         example: a text, or a pair of texts, for cards and requests.
         inputs: the names of these texts in an exported artifact.

@@ -15,7 +15,6 @@ from bert_keras.hub.names import check_repository, check_revision
 
 _METRICS = "metrics.json"
 _MAX_CARD_BYTES = 2**20
-_OWN_FILES = (".gitattributes",)  # that the Hub creates
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,7 +208,7 @@ def upload_plan(plan: PushPlan) -> Push:
         )
     branch = "" if revision is None else f"/tree/{urllib.parse.quote(revision, safe='')}"
     url = getattr(info, "pr_url", None) or f"{hub.constants.ENDPOINT}/{repository}{branch}"
-    return Push(plan, url, info.oid, sorted(set(existing) - set(plan.files) - {*_OWN_FILES}))
+    return Push(plan, url, info.oid, sorted(set(existing) - set(plan.files) - {".gitattributes"}))  # the Hub's own file
 
 
 def _read_card(path: pathlib.Path) -> str:
