@@ -23,25 +23,25 @@ from bert_keras.export.saved_model import saved_model_artifact
 from bert_keras.export.settings import ExportSettings
 from bert_keras.export.targets import PARITY, add_to_parity_report, check_export_target
 from bert_keras.export.tflite import tflite_artifact
-from bert_keras.export.vocabulary_trimming import (
-    build_trimming_report,
-    check_equal_outputs,
-)
+from bert_keras.export.vocabulary_trimming import build_trimming_report, check_equal_outputs
 from bert_keras.extras import check_tensorflow_backend
 from bert_keras.heads.known_heads import HEADS, get_head, list_model_names
 from bert_keras.pipelines.corpus.text_sources import TextSource, find_sources, read_lines
 from bert_keras.staging import lock_folder
-from bert_keras.tasks.base import Task
 from bert_keras.tasks.kept_tokens import choose_tokens, trim_checkpoint
 from bert_keras.tasks.task_loading import restore_task
 
 logger = logging.getLogger(__name__)
 
-# format: the function that writes it, and the number of artifacts that are checked, given the settings
+# format: the function that writes it, and the number of stages after the first one: of artifacts that are checked, and
+# of the search for an 8-bit ONNX file
 _WRITERS = {
-    "saved_model": (saved_model_artifact.export_saved_model, lambda _: saved_model_artifact.NUM_CHECKS),
-    "tflite": (tflite_artifact.export_tflite, tflite_artifact.count_checks),
-    "onnx": (onnx_artifact.export_onnx, onnx_artifact.count_stages),
+    "saved_model": (saved_model_artifact.export_saved_model, lambda settings: 1),
+    "tflite": (
+        tflite_artifact.export_tflite,
+        lambda settings: len(set(settings.quantizations)) * (2 if settings.tflite_lengths else 1),
+    ),
+    "onnx": (onnx_artifact.export_onnx, lambda settings: 2 + settings.is_automatic),
 }
 
 _POOLING_OUTPUTS = {"saved_model": "the signature ids", "onnx": "the output sentence_embedding", "tflite": "the file"}
@@ -94,7 +94,7 @@ def export_model(
     inputs = [str(checkpoint), *(source.path for source in sources or () if source.path)]
     check_export_target(out, formats, overwrite=overwrite, inputs=inputs)
     writers = [_WRITERS[name] for name in dict.fromkeys(formats)]
-    stages = Stages(progress, 1 + bool(sources) + sum(1 + count_checks(settings) for _, count_checks in writers))
+    stages = Stages(progress, 1 + bool(sources) + sum(1 + count_stages(settings) for _, count_stages in writers))
     stages.begin("loading the checkpoint")
     checkpoint = read_checkpoint(checkpoint)  # so that its files are read and hashed once
     reference = load_reference(checkpoint, pairs=settings.pairs)
@@ -216,23 +216,16 @@ def list_not_carried_over(reference: Reference, artifact: str) -> list[str]:
     prompts = [] if task is None else [name for name, text in task.prompts.items() if text]
     if not prompts and (task is None or not task.prompt_text):
         return []
-    sentences = _list_missing_prompts(task, kind, prompts)
+    others, sentences = [name for name in prompts if task.prompts[name] != task.prompt_text], []
+    if kind == "tflite":
+        fix = "the file accepts ids, so add the prompt to each text yourself"
+        sentences.append(f"the prompts {format_names(prompts)}: {fix}")
+    elif kind == "saved_model" and others:  # an ONNX folder lists them for sentence-transformers
+        fix = "serving_default puts no prompt before a text, so add it yourself"
+        if task.prompt_text:
+            fix = f"serving_default puts {quote(task.prompt_text)} before each text; use ids for other prompts"
+        sentences.append(f"the prompts {format_names(others)}: {fix}")
     if not task.include_prompt:
         output = _POOLING_OUTPUTS[kind]
         sentences.append(f"include_prompt: {output} pools the tokens of a prompt like those of the text")
     return sentences
-
-
-def _list_missing_prompts(task: Task, kind: str, prompts: list[str]) -> list[str]:
-    if kind == "onnx":  # the folder lists them for sentence-transformers
-        return []
-    if kind == "tflite":
-        return [f"the prompts {format_names(prompts)}: the file accepts ids, so add the prompt to each text yourself"]
-    others = [name for name in prompts if task.prompts[name] != task.prompt_text]
-    if not others:
-        return []
-    if task.prompt_text:
-        applied = f"serving_default puts {quote(task.prompt_text)} before each text; use ids for other prompts"
-    else:
-        applied = "serving_default puts no prompt before a text, so add it yourself"
-    return [f"the prompts {format_names(others)}: {applied}"]

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 
 from bert_keras import __version__
 from bert_keras.export.parity.probe_inputs import EXAMPLE_IDS, EXAMPLE_MASKED_TEXTS, EXAMPLE_TEXTS
-from bert_keras.export.settings import check_model_name
 from bert_keras.export.template_files import fill_template
 from bert_keras.heads.known_heads import get_task_head
 from bert_keras.tasks.base import Task
@@ -63,19 +62,38 @@ def write_deployment_files(
         signature: the inputs and outputs of the ONNX file.
         num_bytes: the size of the ONNX file.
         task: the task with which `bert-keras serve` answers texts; None: it cannot serve the model.
-
-    Raises:
-        InputError: the name cannot be part of a URL.
     """
-    check_model_name(model_name)
-    facts = _describe(model_name, num_bytes)
-    has_texts = task is not None
-    names = (*_FILES, *_TEXT_FILES) if has_texts else _FILES
-    files = {name: _fill(pathlib.PurePath(name).name, **facts, texts=has_texts) for name in names}
-    files |= _make_triton_files(facts, signature, task)
-    files["request_ids.json"] = _make_ids_request(signature)
+    dns_name, has_texts = make_dns_name(model_name), task is not None
+    facts = {
+        "name": model_name,
+        "dns_name": dns_name,
+        "image": f"{dns_name}:1",
+        "server_image": f"bert-keras-server:{__version__}",
+        "triton_image": f"{dns_name}-triton:1",
+        "version": __version__,
+        "memory": f"{math.ceil((_SERVER_BYTES + _BYTES_PER_MODEL_BYTE * num_bytes) / (1 << 30))}Gi",
+        "max_batch_size": _MAX_BATCH_SIZE,
+        "server_packages": [{"package": package} for package in SERVER_PACKAGES],
+        "triton_packages": [{"package": package} for package in TRITON_PACKAGES],
+        "texts": has_texts,
+    }
+    templates = {name: pathlib.PurePath(name).name for name in (*_FILES, *(_TEXT_FILES if has_texts else ()))}
+    files = {name: fill_template(f"deploy/{template}", **facts) for name, template in templates.items()}
+    ids = {side: [(name, *entry) for name, entry in entries.items()] for side, entries in signature.items()}
+    config = fill_template("deploy/ids_config.pbtxt", **facts, **_format_sides(ids))
+    files[f"triton/{model_name}_ids/config.pbtxt"] = config
+    files["request_ids.json"] = _format_request(
+        {name: (dtype.upper(), EXAMPLE_IDS[name]) for name, (dtype, _) in signature["inputs"].items()}
+    )
     if has_texts:
-        files["request.json"] = _make_text_request(task)
+        config = fill_template("deploy/text_config.pbtxt", **facts, **_format_sides(_describe_texts(task, signature)))
+        files[f"triton/{model_name}/config.pbtxt"] = config
+        files[f"triton/{model_name}/1/model.py"] = fill_template("deploy/triton_model.py.txt", **facts)
+        examples = EXAMPLE_MASKED_TEXTS if get_task_head(task.name).fills_masks else EXAMPLE_TEXTS
+        columns = {name: examples.get(name, examples["text"]) for name in task.input_names}
+        files["request.json"] = _format_request(
+            {name: ("BYTES", [[text] for text in column]) for name, column in columns.items()}
+        )
     for name, text in files.items():
         path = pathlib.Path(folder, name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,46 +106,6 @@ def make_dns_name(model_name: str) -> str:
     return (name if name[:1].isalpha() else f"model-{name}")[:_MAX_DNS_LENGTH].rstrip("-")
 
 
-def _describe(model_name: str, num_bytes: int) -> dict[str, object]:
-    """Return what the templates contain."""
-    dns_name = make_dns_name(model_name)
-    return {
-        "name": model_name,
-        "dns_name": dns_name,
-        "image": f"{dns_name}:1",
-        "server_image": f"bert-keras-server:{__version__}",
-        "triton_image": f"{dns_name}-triton:1",
-        "version": __version__,
-        "memory": f"{math.ceil((_SERVER_BYTES + _BYTES_PER_MODEL_BYTE * num_bytes) / (1 << 30))}Gi",
-        "max_batch_size": _MAX_BATCH_SIZE,
-        "server_packages": _format_packages(SERVER_PACKAGES),
-        "triton_packages": _format_packages(TRITON_PACKAGES),
-    }
-
-
-def _make_triton_files(facts: Mapping[str, object], signature: Signature, task: Task | None) -> dict[str, str]:
-    """Return the files of the model repository, keyed by path."""
-    name = facts["name"]
-    sides = _format_sides(_read_specs(signature))
-    files = {f"triton/{name}_ids/config.pbtxt": _fill("ids_config.pbtxt", **facts, **sides)}
-    if task is not None:
-        sides = _format_sides(_describe_texts(task, signature))
-        files[f"triton/{name}/config.pbtxt"] = _fill("text_config.pbtxt", **facts, **sides)
-        files[f"triton/{name}/1/model.py"] = _fill("triton_model.py.txt", **facts)
-    return files
-
-
-def _read_specs(signature: Signature) -> dict[str, list[TensorSpec]]:
-    """Return the inputs and outputs of an ONNX file; its named axes have any length."""
-    return {
-        side: [
-            TensorSpec(name, dtype, tuple(size if isinstance(size, int) else -1 for size in shape))
-            for name, (dtype, shape) in entries.items()
-        ]
-        for side, entries in signature.items()
-    }
-
-
 def _describe_texts(task: Task, signature: Signature) -> dict[str, list[TensorSpec]]:
     """Return the inputs and outputs of `serving_default`."""
     _, vector_shape = signature["outputs"].get("sentence_embedding", (None, (None,)))
@@ -136,25 +114,17 @@ def _describe_texts(task: Task, signature: Signature) -> dict[str, list[TensorSp
     return {"inputs": inputs, "outputs": task.describe_signature(dimensions)}
 
 
-def _format_sides(sides: Mapping[str, Sequence[TensorSpec]]) -> dict[str, str]:
-    """Return the tensors of `config.pbtxt`. Their shapes lack the batch, and a vector `(B,)` is `(B, 1)` in Triton."""
+def _format_sides(sides: Mapping[str, Sequence[tuple[str, str, Sequence]]]) -> dict[str, str]:
+    """Return the tensors of `config.pbtxt`, given their names, types and shapes; named axes have any length.
+
+    The shapes lack the batch, and a vector `(B,)` is `(B, 1)` in Triton.
+    """
     return {side: ",\n".join(_format_tensor(*spec) for spec in specs) for side, specs in sides.items()}
 
 
-def _format_tensor(name: str, dtype: str, shape: Sequence[int]) -> str:
-    dims = ", ".join(map(str, shape[1:] or (1,)))
+def _format_tensor(name: str, dtype: str, shape: Sequence[int | str | None]) -> str:
+    dims = ", ".join(str(size) if isinstance(size, int) else "-1" for size in shape[1:] or (1,))
     return f'  {{ name: "{name}" data_type: {_DATA_TYPES[dtype]} dims: [ {dims} ] }}'
-
-
-def _make_text_request(task: Task) -> str:
-    examples = EXAMPLE_MASKED_TEXTS if get_task_head(task.name).fills_masks else EXAMPLE_TEXTS
-    texts = {name: examples.get(name, examples["text"]) for name in task.input_names}
-    return _format_request({name: ("BYTES", [[text] for text in column]) for name, column in texts.items()})
-
-
-def _make_ids_request(signature: Signature) -> str:
-    inputs = signature["inputs"].items()
-    return _format_request({name: (dtype.upper(), EXAMPLE_IDS[name]) for name, (dtype, _) in inputs})
 
 
 def _format_request(tensors: Mapping[str, tuple[str, Sequence[Sequence]]]) -> str:
@@ -165,11 +135,3 @@ def _format_request(tensors: Mapping[str, tuple[str, Sequence[Sequence]]]) -> st
         entry = {"name": name, "shape": [len(rows), len(rows[0])], "datatype": datatype, "data": data}
         lines.append(f"    {json.dumps(entry, ensure_ascii=False)}")  # one line per input
     return '{\n  "inputs": [\n' + ",\n".join(lines) + "\n  ]\n}\n"
-
-
-def _format_packages(packages: Sequence[str]) -> str:
-    return "\n".join(f'        "{package}" \\' for package in packages)
-
-
-def _fill(template: str, **facts: object) -> str:
-    return fill_template(f"deploy/{template}", **facts)

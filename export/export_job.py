@@ -3,13 +3,22 @@
 import contextlib
 import dataclasses
 import functools
+import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+import keras
+
+from bert_keras.checkpoints.saving import build_config
+from bert_keras.checkpoints.huggingface.sentence_transformers import write_modules
 from bert_keras.export.parity.parity_check import ParityCheck
 from bert_keras.export.parity.reference import Reference
-from bert_keras.export.quantization_search import score_checkpoint
+from bert_keras.export.quantization_search import score_runner
 from bert_keras.export.settings import ExportSettings
+from bert_keras.files import write_json
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.tasks.engines.keras_engine import KerasEngine
+from bert_keras.tasks.sequence_runner import SequenceRunner
 
 Reports = dict[str, dict]  # the parity report of each artifact, keyed by its path in the output folder
 
@@ -106,4 +115,30 @@ class ExportJob:
     @functools.cached_property
     def checkpoint_score(self) -> float:
         """The checkpoint's own score on the labelled examples, in points; all formats compare with it."""
-        return score_checkpoint(self.whole or self.reference, self.settings.examples)
+        reference = self.whole or self.reference
+        run = SequenceRunner(KerasEngine(reference.model), is_token_level=reference.task.is_token_level)
+        return score_runner(reference.task, reference.tokenizer, run, self.settings.examples)
+
+
+def write_description(
+    model: keras.Model,
+    tokenizer: BertTokenizer,
+    folder: str | os.PathLike,
+    *,
+    task: Mapping[str, object] | None = None,
+) -> None:
+    """Write the files of a model folder without weights, which tell an engine what an artifact computes.
+
+    They are `config.json` with labels and task, the tokenizer, and for an embedder the files of `modules.json`.
+
+    Args:
+        model: an encoder, with or without a head.
+        tokenizer: its tokenizer.
+        folder: the folder, which is created if necessary. Files with these names are replaced.
+        task: the settings of the task that the model was fine-tuned for, as in `bert_keras.save`.
+    """
+    folder = pathlib.Path(folder)
+    tokenizer.save(folder)
+    write_json(folder / "config.json", build_config(model, task))
+    length = (task or {}).get("max_sequence_length", tokenizer.max_sequence_length)
+    write_modules(model, folder, max_sequence_length=length)

@@ -50,7 +50,6 @@ def build_ids_function(
         convert_outputs: applied to the outputs.
         run: runs the model on features; by default `call_model`.
     """
-
     run = run or functools.partial(call_model, model)
 
     def from_ids(**inputs: tf.Tensor) -> Outputs:

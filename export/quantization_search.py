@@ -16,8 +16,6 @@ from bert_keras.export.tflite.to_tflite import SIGNATURE
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
-from bert_keras.tasks.engines.keras_engine import KerasEngine
-from bert_keras.tasks.sequence_runner import SequenceRunner
 
 _SMALLEST_FIRST = ("dynamic_int8", "float16", "float32")
 
@@ -63,13 +61,6 @@ def search_quantization(
     return candidates
 
 
-def score_checkpoint(reference: Reference, examples: Sequence) -> float:
-    """Return the checkpoint's own score on labelled examples, in points."""
-    task = reference.task
-    run = SequenceRunner(KerasEngine(reference.model), is_token_level=task.is_token_level)
-    return _score(task, reference.tokenizer, run, examples)
-
-
 def score_file(
     reference: Reference,
     path: str | os.PathLike,
@@ -87,8 +78,8 @@ def score_file(
         tokenizer: replaces the checkpoint's tokenizer, for example by that of a phone.
     """
     task = reference.task.with_length(min(length, reference.task.max_sequence_length))
-    run = TfliteRunner(path, reference.model, length, is_token_level=task.is_token_level)
-    return _score(task, tokenizer or reference.tokenizer, run, examples)
+    run = load_tflite_runner(path, reference.model, length, is_token_level=task.is_token_level)
+    return score_runner(task, tokenizer or reference.tokenizer, run, examples)
 
 
 def convert_to_points(task: Task, scores: Mapping[str, float]) -> float:
@@ -103,38 +94,45 @@ def score_outputs(
     return convert_to_points(task, task.score(task.decode(sequences, outputs, examples), examples))
 
 
-def _score(task: Task, tokenizer: BertTokenizer, run: Callable, examples: Sequence) -> float:
+def score_runner(
+    task: Task,
+    tokenizer: BertTokenizer,
+    run: Callable[[EncodedSequences], Mapping[str, np.ndarray]],
+    examples: Sequence,
+) -> float:
+    """Return the score of a function that runs a model on sequences, in points."""
     encoded = task.encode(tokenizer, examples)
     return score_outputs(task, encoded, run(encoded), examples)
 
 
-class TfliteRunner:
-    """Run a file with one signature on sequences.
+def load_tflite_runner(
+    path: str | os.PathLike, model: keras.Model, length: int, *, is_token_level: bool
+) -> Callable[[EncodedSequences], dict[str, np.ndarray]]:
+    """Open a file with one signature; return the function from N sequences of P tokens in all to the model's outputs.
+
+    They are `(N, ...)` or `(P, ...)`, keyed by name.
 
     Args:
         path: the file.
         model: the model that it was converted from.
-        length: S.
+        length: the length of its sequences.
         is_token_level: whether the model has an output for each token, or one for the sequence.
 
     Raises:
         MissingExtraError: LiteRT's interpreter is not installed.
     """
+    try:
+        answer, _ = load_tflite(str(path))
+    except ModuleNotFoundError:
+        raise MissingExtraError("running a TFLite file", "ai-edge-litert", "tflite") from None
+    recover = get_output_conversion(model).recover
 
-    def __init__(self, path: str | os.PathLike, model: keras.Model, length: int, *, is_token_level: bool):
-        try:
-            self._answer, _ = load_tflite(str(path))
-        except ModuleNotFoundError:
-            raise MissingExtraError("running a TFLite file", "ai-edge-litert", "tflite") from None
-        self._recover, self._length = get_output_conversion(model).recover, length
-        self._is_token_level = is_token_level
+    def run(encoded: EncodedSequences) -> dict[str, np.ndarray]:
+        def run_one(sequence: IdSequence) -> dict[str, np.ndarray]:
+            outputs = answer(SIGNATURE, pad_sequences([sequence], encoded.pad_id, length))
+            return {name: values[0] for name, values in recover(outputs).items()}
 
-    def __call__(self, encoded: EncodedSequences) -> dict[str, np.ndarray]:
-        """Return the outputs for N sequences of P tokens in all, `(N, ...)` or `(P, ...)`, keyed by name."""
         encoded = dataclasses.replace(encoded, prompt_lengths=None)  # a file pools all tokens, also those of a prompt
+        return run_one_by_one(encoded, run_one, lambda _: is_token_level)
 
-        def run(sequence: IdSequence) -> dict[str, np.ndarray]:
-            answer = self._answer(SIGNATURE, pad_sequences([sequence], encoded.pad_id, self._length))
-            return {name: values[0] for name, values in self._recover(answer).items()}
-
-        return run_one_by_one(encoded, run, lambda _: self._is_token_level)
+    return run

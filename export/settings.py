@@ -99,8 +99,11 @@ class ExportSettings:
             )
         if self.calibration is not None and not callable(self.calibration) and not self.calibration:
             raise InputError("there are no texts to calibrate on; expected at least one: leave them out, or add some")
-        if self.model_name is not None:
-            check_model_name(self.model_name)
+        if self.model_name is not None and not re.fullmatch(_MODEL_NAME, self.model_name):
+            raise InputError(
+                f"the model's name is {quote(self.model_name)}; expected letters, digits, _ . and -, because it "
+                "becomes part of a URL"
+            )
         check_release(self.min_serving)
 
     def check_formats(self, formats: Collection[str]) -> None:
@@ -114,7 +117,7 @@ class ExportSettings:
             )
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
         for name, using in SETTING_FORMATS.items():
-            if not set(using) & set(formats) and _is_changed(getattr(self, name), defaults[name]):
+            if not set(using) & set(formats) and getattr(self, name) not in (None, defaults[name]):
                 raise InputError(
                     f"{name} is only used by the format {' or '.join(using)}, and the formats are "
                     f"{', '.join(formats)}: leave it out, or add {using[0]}"
@@ -128,15 +131,3 @@ class ExportSettings:
                     f"the length of TFLite files is {length}; expected {_MIN_LENGTH} to {max_length}, the longest "
                     "sequence that the model accepts"
                 )
-
-
-def check_model_name(name: str) -> None:
-    """Raise `InputError` unless the name can be part of the URL of a REST request."""
-    if not re.fullmatch(_MODEL_NAME, name):
-        raise InputError(
-            f"the model's name is {quote(name)}; expected letters, digits, _ . and -, because it becomes part of a URL"
-        )
-
-
-def _is_changed(value: object, default: object) -> bool:
-    return value is not None if default is None else value != default

@@ -41,15 +41,17 @@ def check_equal_outputs(whole: Reference, trimmed: Reference, texts: Sequence[st
         if not np.array_equal(new_ids[ids], kept_ids):
             raise ParityError(f"the trimmed vocabulary splits {quote(text)} into other tokens; nothing was published")
         length = min(_MAX_CHECKED_TOKENS, whole.config.max_sequence_length) - 2
-        expected, got = (
-            reference.compute_outputs(_make_sequence(reference.tokenizer, token_ids[:length]))
-            for reference, token_ids in ((whole, ids), (trimmed, kept_ids))
-        )
+        expected, got = _compute_outputs(whole, ids[:length]), _compute_outputs(trimmed, kept_ids[:length])
         if different := _find_different_output(expected, got, rows):
             raise ParityError(
                 f"the model with the trimmed vocabulary has other {different} for {quote(text)} than the checkpoint; "
                 "nothing was published"
             )
+
+
+def _compute_outputs(reference: Reference, token_ids: np.ndarray) -> Outputs:
+    ids = np.array([reference.tokenizer.cls_id, *token_ids, reference.tokenizer.sep_id], np.int32)
+    return reference.compute_outputs(IdSequence(ids, np.zeros_like(ids)))
 
 
 def _find_different_output(expected: Outputs, got: Outputs, rows: np.ndarray) -> str | None:
@@ -72,25 +74,16 @@ def _map_ids(whole: BertTokenizer, trimmed: BertTokenizer) -> tuple[np.ndarray, 
     return rows, new_ids
 
 
-def _make_sequence(tokenizer: BertTokenizer, token_ids: np.ndarray) -> IdSequence:
-    ids = np.concatenate([[tokenizer.cls_id], token_ids, [tokenizer.sep_id]]).astype(np.int32)
-    return IdSequence(ids, np.zeros_like(ids))
-
-
 def count_changed_examples(whole: Reference, trimmed: Reference, examples: Sequence) -> int:
     """Count the examples of a task whose sequences have a token that was not kept, so that answers may change."""
     _, new_ids = _map_ids(whole.tokenizer, trimmed.tokenizer)
-    before, after = (_encode(reference, examples) for reference in (whole, trimmed))
+    before, after = (
+        np.split(encoded.token_ids, encoded.row_splits[np.flatnonzero(np.diff(encoded.examples)) + 1])
+        for encoded in (reference.task.encode(reference.tokenizer, examples) for reference in (whole, trimmed))
+    )  # the token ids of each example in all its windows; with an embedder, those of each text
     owners = [number for number, example in enumerate(examples) for _ in range(whole.task.count_inputs(example))]
     changed = [not np.array_equal(new_ids[ids], kept_ids) for ids, kept_ids in zip(before, after, strict=True)]
     return len(set(itertools.compress(owners, changed)))
-
-
-def _encode(reference: Reference, examples: Sequence) -> list[np.ndarray]:
-    """Return the token ids of each example in all its windows; with an embedder, those of each text."""
-    encoded = reference.task.encode(reference.tokenizer, examples)
-    first_sequences = np.flatnonzero(np.diff(encoded.examples)) + 1
-    return np.split(encoded.token_ids, encoded.row_splits[first_sequences])
 
 
 def build_trimming_report(whole: Reference, trimmed: Reference, num_texts: int, examples: Sequence | None) -> Mapping:

@@ -19,7 +19,7 @@ HEAD = Head(
     served_as="scores",
     comparison="bert_keras.export.parity.expected_answers:expect_classes",
     file_outputs="bert_keras.export.tflite.output_conversion:ClassOutputs",
-    readme="bert_keras.export.client_bundle.task_texts:describe_classes",
+    readme="tflite/classes.md",
     options=(
         "problem",
         "class_weights",

@@ -82,8 +82,8 @@ class Head:
             `export/parity/expected_answers.py`; `module:attribute`.
         file_outputs: the class that converts the outputs of TFLite files, an `OutputConversion` of
             `export/tflite/output_conversion.py`; `module:attribute`, or None if a file has the outputs of the model.
-        readme: the function that describes the answers for app teams, from the settings of the task to a `TaskTexts` of
-            `export/client_bundle/task_texts.py`; `module:attribute`.
+        readme: the template with the texts about the answers for app teams, relative to `export/templates/` or an
+            absolute path; see `_describe_task` in `export/client_bundle/client_readme.py`.
         options: the options of `finetune` and of the commands that read labelled examples which only some tasks have.
         example: a text, or a pair of texts, for cards and requests.
         inputs: the names of these texts in an exported artifact.

@@ -55,19 +55,29 @@ def find_token(hub: types.ModuleType) -> str | None:
     return token
 
 
-def require_token(hub: types.ModuleType, feature: str) -> str:
-    """Return the user's token.
+def check_can_upload(feature: str) -> tuple[types.ModuleType, str]:
+    """Check what can be checked without a request: the package, HF_HUB_OFFLINE, and that there is a token.
+
+    Args:
+        feature: the feature that uploads, for messages.
+
+    Returns:
+        The module huggingface_hub, and the token.
 
     Raises:
-        InputError: the user is not logged in.
+        InputError: nothing can be uploaded.
+        MissingExtraError: huggingface_hub is not installed.
     """
+    hub = open_hub(feature)
+    if hub.constants.HF_HUB_OFFLINE:
+        raise InputError(f"HF_HUB_OFFLINE is set, and {feature} needs the Hugging Face Hub: unset it")
     token = find_token(hub)
     if token is None:
         raise InputError(
             f"{feature} needs a token of the Hugging Face Hub with write access, and there is none: {LOGIN}; "
             f"{hub.constants.ENDPOINT}/settings/tokens creates one"
         )
-    return token
+    return hub, token
 
 
 @contextlib.contextmanager

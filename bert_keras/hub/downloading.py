@@ -1,5 +1,6 @@
 """Download the files of a model from the Hub into the cache of huggingface_hub: only those that we read, no pickles."""
 
+import glob
 import logging
 import pathlib
 import re
@@ -77,7 +78,7 @@ def download_folder(
         snapshot = hub.snapshot_download(
             parsed.repository,
             revision=parsed.revision,
-            allow_patterns=[_escape(file) for file in chosen],
+            allow_patterns=[glob.escape(file) for file in chosen],
             token=token or False,
             library_name="bert-keras",
         )
@@ -164,7 +165,7 @@ def _find_in_cache(
     )
     try:
         found = hub.snapshot_download(
-            name.repository, revision=name.revision, local_files_only=True, allow_patterns=[_escape(config)]
+            name.repository, revision=name.revision, local_files_only=True, allow_patterns=[glob.escape(config)]
         )
     except Exception:
         found = None
@@ -176,8 +177,3 @@ def _find_in_cache(
     except InputError:
         raise InputError(f"{name} is only partly in the cache, and {reason}; {fix}") from None
     return snapshot / name.subfolder
-
-
-def _escape(file: str) -> str:
-    """Escape the characters of a file name that have a meaning in patterns."""
-    return re.sub(r"([*?[])", r"[\1]", file)

@@ -110,14 +110,9 @@ def check_repository(name: str) -> str:
     return name
 
 
-def check_revision(revision: str) -> str:
-    """Return the name of a branch to write to.
-
-    Raises:
-        InputError: git does not allow the name.
-    """
+def check_revision(revision: str) -> None:
+    """Raise `InputError` unless git allows the name of a branch to write to."""
     if not _WRITABLE_REVISION.fullmatch(revision) or re.search(r"\.\.|//|/\.|/$|\.$|\.lock(/|$)", revision):
         raise InputError(
             f"the revision is {quote(revision)}; expected the name of a branch, such as main or v2: correct the name"
         )
-    return revision

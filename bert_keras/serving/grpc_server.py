@@ -9,9 +9,9 @@ import grpc
 from google.protobuf.message import Message
 
 from bert_keras.errors import InputError
+from bert_keras.message_builder import build_messages, pair_messages
 from bert_keras.serving.messages import open_inference as triton
 from bert_keras.serving.messages import tensorflow_serving as tensorflow
-from bert_keras.serving.messages.message_builder import build_messages, pair_messages
 from bert_keras.serving.protocols.grpc_call import make_generic_handler
 from bert_keras.serving.protocols.open_inference_grpc import InferenceService
 from bert_keras.serving.protocols.tensorflow_serving_grpc import ModelService, PredictionService

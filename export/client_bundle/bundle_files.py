@@ -23,16 +23,10 @@ from bert_keras.export.parity.reference import Reference
 from bert_keras.export.targets import PARITY
 from bert_keras.export.tflite.tflite_file import parse_tflite, read_signatures
 from bert_keras.files import write_json
-from bert_keras.pipelines.batches.encoding import EncodedSequences, encode
+from bert_keras.pipelines.batches.encoding import encode
 from bert_keras.tasks.base import Task
 
 _LABELS = "labels.txt"
-_OTHER_FILES = {  # next to the TFLite files
-    "vocab.txt": "the tokens, one per line; the id of a token is its line, counted from 0",
-    _LABELS: "the labels, one per line, in the order of the outputs",
-    MODEL_FILE: "for programs: files, inputs, outputs, tokenizer, task, and texts with answers to check an app",
-    PARITY: "how far the answers of each file differ from those of the original model",
-}
 _DTYPES = {"float": "float32"}  # onnxruntime's name
 # Accents in both forms, an emoji of several code points, Deseret (outside the first 65,536 code points), Chinese
 _UNUSUAL_TEXT = (
@@ -63,23 +57,19 @@ def write_tflite_bundle(
         in_mediapipe: whether MediaPipe can run the files with a single signature.
     """
     own_reports = {file.path: reports[f"tflite/{file.path}"] for file in files}
-    inputs, outputs = _read_tensors(folder / files[0].path, own_reports[files[0].path]["signatures"])
-    description = build_client_description(
-        job.settings.model_name,
-        "tflite",
-        files=files,
-        inputs=inputs,
-        outputs=outputs,
-        tokenizer=job.reference.tokenizer,
-        task=task,
-        probes=probes,
-    )
-    _write_description(folder, description)
+    content = (folder / files[0].path).read_bytes()
+    ((name, signature),) = read_signatures(parse_tflite(content, files[0].path)).items()
+    reported = own_reports[files[0].path]["signatures"][name]  # has the types; the file has the order of the graph
+    sides = {
+        side: {tensor: (reported[side][tensor][0], shape) for tensor, shape in shapes.items()}
+        for side, shapes in signature._asdict().items()
+    }
+    description = _write_description(job, folder, "tflite", files, sides, task=task, probes=probes)
     readme = make_readme(
         description,
-        vocabulary_size=len(job.reference.tokenizer.vocabulary),
+        vocabulary_size=job.reference.tokenizer.vocabulary_size,
         in_mediapipe=in_mediapipe,
-        other_files={name: text for name, text in _OTHER_FILES.items() if name != _LABELS or (folder / name).is_file()},
+        has_labels=(folder / _LABELS).is_file(),
     )
     (folder / "README.md").write_text(readme, encoding="utf-8")
     write_json(folder / PARITY, {"model": job.settings.model_name, "artifacts": own_reports})
@@ -102,50 +92,40 @@ def write_onnx_description(
         probes: the result of `make_probes`.
         reports: the parity report of each artifact, keyed by its path in the output folder.
     """
-    signature = reports[f"onnx/{next(iter(files))}"]["signatures"][""]
-    sides = [
-        [
+    sides = reports[f"onnx/{next(iter(files))}"]["signatures"][""]
+    described = [ModelFile(path, kind, (folder / path).stat().st_size, {"": None}) for path, kind in files.items()]
+    _write_description(job, folder, "onnx", described, sides, task=job.reference.task, probes=probes)
+
+
+def _write_description(
+    job: ExportJob,
+    folder: pathlib.Path,
+    runtime: str,
+    files: Sequence[ModelFile],
+    sides: Mapping[str, Mapping[str, tuple[str, Sequence]]],
+    *,
+    task: Task | None,
+    probes: Sequence[Mapping],
+) -> dict:
+    """Write `model.json`, given the type and the shape of each tensor in "inputs" and "outputs", and return it."""
+    tensors = {
+        side: [
             Tensor(name, index, _DTYPES.get(dtype, dtype), [size if isinstance(size, int) else None for size in shape])
-            for index, (name, (dtype, shape)) in enumerate(signature[side].items())
+            for index, (name, (dtype, shape)) in enumerate(entries.items())
         ]
-        for side in ("inputs", "outputs")
-    ]
+        for side, entries in sides.items()
+    }
     description = build_client_description(
         job.settings.model_name,
-        "onnx",
-        files=[
-            ModelFile(path, quantization, (folder / path).stat().st_size, {"": None})
-            for path, quantization in files.items()
-        ],
-        inputs=sides[0],
-        outputs=sides[1],
+        runtime,
+        files=files,
+        **tensors,
         tokenizer=job.reference.tokenizer,
-        task=job.reference.task,
+        task=task,
         probes=probes,
     )
-    _write_description(folder, description)
-
-
-def _write_description(folder: pathlib.Path, description: Mapping) -> None:
     (folder / MODEL_FILE).write_text(format_description(description) + "\n", encoding="utf-8")
-
-
-def _read_tensors(path: pathlib.Path, reported: Mapping[str, Mapping]) -> tuple[list[Tensor], list[Tensor]]:
-    """Return the inputs and the outputs of a file with one signature, in the order of the graph.
-
-    Args:
-        path: the file.
-        reported: its signatures as LiteRT reported them, which have the types.
-    """
-    ((name, signature),) = read_signatures(parse_tflite(path.read_bytes(), str(path))).items()
-    inputs, outputs = (
-        [
-            Tensor(tensor, index, reported[name][side][tensor][0], list(shape))
-            for index, (tensor, shape) in enumerate(getattr(signature, side).items())
-        ]
-        for side in ("inputs", "outputs")
-    )
-    return inputs, outputs
+    return description
 
 
 def make_probes(reference: Reference, task: Task | None, length: int) -> list[dict]:
@@ -190,19 +170,14 @@ def _make_probe(reference: Reference, task: Task | None, length: int, texts: tup
         encoded = dataclasses.replace(encoded, prompt_lengths=None)  # files pool all tokens, also those of a prompt
         [answer] = task.decode(encoded, reference.compute_task_outputs(encoded), examples)
         answer = task.shorten_for_clients(answer)
-    return {"texts": list(texts), "sequences": _list_sequences(encoded), "answer": _shorten_arrays(answer)}
-
-
-def _list_sequences(encoded: EncodedSequences) -> list[list[int]]:
-    return [ids.tolist() for ids in np.split(encoded.token_ids, encoded.row_splits[1:-1])]
-
-
-def _shorten_arrays(answer: Mapping) -> dict[str, object]:
-    """Return an answer with the first values of each array, under another name."""
-    shortened = {}
-    for name, value in answer.items():
-        if isinstance(value, np.ndarray):
-            shortened[f"{name}_start"] = value.ravel()[:_NUM_VALUES].tolist()
-        else:
-            shortened[name] = value
-    return shortened
+    is_array = {name: isinstance(value, np.ndarray) for name, value in answer.items()}
+    return {
+        "texts": list(texts),
+        "sequences": [ids.tolist() for ids in np.split(encoded.token_ids, encoded.row_splits[1:-1])],
+        "answer": {
+            f"{name}_start" if is_array[name] else name: value.ravel()[:_NUM_VALUES].tolist()
+            if is_array[name]
+            else value
+            for name, value in answer.items()
+        },
+    }

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 MODEL_FILE = "model.json"
 FORMAT = 1  # increased if a program that reads the current format would give wrong answers
 _LINE_WIDTH = 120
+_RULES = ("lowercase", "strip_accents", "tokenize_chinese_chars", "max_input_chars_per_word", "text_rules")
+_RULES += ("unicode_version",)
 
 
 class ModelFile(NamedTuple):
@@ -27,13 +29,13 @@ class ModelFile(NamedTuple):
     Attributes:
         path: its path, relative to `model.json`.
         quantization: "float32", "float16", "dynamic_int8", "dynamic_int4" (TFLite) or "int8" (ONNX).
-        num_bytes: its size.
+        bytes: its size.
         signatures: the sequence length of each signature, keyed by its name; None: any length.
     """
 
     path: str
     quantization: str
-    num_bytes: int
+    bytes: int
     signatures: Mapping[str, int | None]
 
 
@@ -80,13 +82,16 @@ def build_client_description(
         "format": FORMAT,
         "name": name,
         "runtime": runtime,
-        "files": [
-            {"path": one.path, "quantization": one.quantization, "bytes": one.num_bytes, "signatures": one.signatures}
-            for one in sort_files(files, task)
-        ],
+        "files": [one._asdict() for one in sort_files(files, task)],
         "inputs": [one._asdict() for one in inputs],
         "outputs": [one._asdict() for one in outputs],
-        "tokenizer": _describe_tokenizer(tokenizer),
+        "tokenizer": {
+            "vocabulary": "vocab.txt",
+            **{name: getattr(tokenizer.rules, name) for name in _RULES},
+            "additional_special_tokens": list(tokenizer.special_tokens[len(SPECIAL_TOKENS) :]),
+            "added_tokens": list(tokenizer.added_tokens),
+            **{name: getattr(tokenizer, name) for name in ("pad_id", "unk_id", "cls_id", "sep_id", "mask_id")},
+        },
         "task": None if task is None else task.describe_for_clients(),
         "probes": list(probes),
     }
@@ -99,27 +104,7 @@ def sort_files(files: Sequence[ModelFile], task: Task | None) -> list[ModelFile]
     def is_short(file: ModelFile) -> bool:
         return all(length is not None and length < needed for length in file.signatures.values())
 
-    return sorted(files, key=lambda file: (is_short(file), file.num_bytes))
-
-
-def _describe_tokenizer(tokenizer: BertTokenizer) -> dict[str, object]:
-    rules = tokenizer.rules
-    return {
-        "vocabulary": "vocab.txt",
-        "lowercase": rules.lowercase,
-        "strip_accents": rules.strip_accents,
-        "tokenize_chinese_chars": rules.tokenize_chinese_chars,
-        "max_input_chars_per_word": rules.max_input_chars_per_word,
-        "text_rules": rules.text_rules,
-        "unicode_version": rules.unicode_version,
-        "additional_special_tokens": list(tokenizer.special_tokens[len(SPECIAL_TOKENS) :]),
-        "added_tokens": list(tokenizer.added_tokens),
-        "pad_id": tokenizer.pad_id,
-        "unk_id": tokenizer.unk_id,
-        "cls_id": tokenizer.cls_id,
-        "sep_id": tokenizer.sep_id,
-        "mask_id": tokenizer.mask_id,
-    }
+    return sorted(files, key=lambda file: (is_short(file), file.bytes))
 
 
 def format_description(value: object, indent: str = "") -> str:

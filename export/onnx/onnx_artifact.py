@@ -6,7 +6,7 @@ import os
 import pathlib
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,11 +18,10 @@ from bert_keras.export.export_job import ExportJob
 from bert_keras.export.onnx.onnx_calibrated import SCHEMES, write_calibrated_onnx
 from bert_keras.export.onnx.onnx_calibration import draw_batches, make_calibration_batches, measure_ranges
 from bert_keras.export.onnx.to_onnx import FLOAT32, INT8, write_onnx_folder
-from bert_keras.export.parity.parity_check import TOLERANCE, ParityCheck, start_ids_check
+from bert_keras.export.parity.parity_check import TOLERANCE, ParityCheck, start_check
 from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES, ProbeSet
 from bert_keras.export.parity.reference import Reference
-from bert_keras.export.quantization_search import Candidate, score_outputs
-from bert_keras.export.settings import ExportSettings
+from bert_keras.export.quantization_search import Candidate, score_outputs, score_runner
 from bert_keras.export.targets import WRITTEN_BY
 from bert_keras.pipelines.text.portable_tokenizer import PortableTokenizer
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
@@ -52,11 +51,6 @@ class _TimedCandidate(Candidate):
 
     ms_per_example: float
     passed: bool | None = None
-
-
-def count_stages(settings: ExportSettings) -> int:
-    """Return the number of stages after writing the float32 file: two checks, and the quantization search."""
-    return 2 + settings.is_automatic
 
 
 def export_onnx(job: ExportJob) -> None:
@@ -121,7 +115,11 @@ def _write_int8(job: ExportJob, folder: pathlib.Path) -> dict[str, dict]:
         job.stages.begin("comparing 8-bit ONNX files")
         return {"scores": search_onnx(job, folder)}
     write_smoothed_onnx(reference, folder / FLOAT32, folder / INT8)
-    return {"scores": score_onnx(job, folder / INT8)} if settings.examples else {}
+    if not settings.examples:
+        return {}
+    task = reference.task
+    score = score_runner(task, reference.tokenizer, _open(reference, folder / INT8), settings.examples)
+    return {"scores": {"score": task.main_score, "checkpoint": job.checkpoint_score, "file": score}}
 
 
 def write_smoothed_onnx(reference: Reference, float_path: pathlib.Path, path: pathlib.Path) -> None:
@@ -153,34 +151,22 @@ def search_onnx(job: ExportJob, folder: pathlib.Path) -> dict[str, object]:
         paths[scheme] = (folder / INT8).with_name(f"candidate_{scheme}.onnx")
         write_calibrated_onnx(folder / FLOAT32, paths[scheme], ranges, scheme)
     candidates = _try_files(job, paths)
-    candidates, kept = _choose(candidates, settings.points_tolerance, lambda name: _passes(job, paths[name]))
+    passed: dict[str, bool] = {}
+    for kept in sorted(candidates, key=lambda one: one.ms_per_example):
+        name = kept.quantization
+        if name != _FLOAT32 and kept.drop <= settings.points_tolerance:
+            check = start_onnx_check(reference, paths[name], settings.probes, is_quantized=True)
+            passed[name] = check.report()["passed"]
+        if name == _FLOAT32 or passed.get(name):
+            break
     for scheme in SCHEMES:
         if scheme == kept.quantization:
             os.replace(paths[scheme], folder / INT8)
         else:
             paths[scheme].unlink()
-    tried = [dataclasses.asdict(one) for one in candidates]
+    tried = [{**dataclasses.asdict(one), "passed": passed.get(one.quantization)} for one in candidates]
     scores = {"score": task.main_score, "checkpoint": job.checkpoint_score, "file": kept.score}
     return {**scores, "kept": kept.quantization, "tried": tried}
-
-
-def _choose(
-    candidates: Sequence[_TimedCandidate], tolerance: float, passes: Callable[[str], bool]
-) -> tuple[list[_TimedCandidate], _TimedCandidate]:
-    """Return all candidates, with the results of the checks that were needed, and the one to keep."""
-    passed: dict[str, bool] = {}
-    for kept in sorted(candidates, key=lambda one: one.ms_per_example):
-        if kept.quantization == _FLOAT32:
-            break
-        if kept.drop <= tolerance:
-            passed[kept.quantization] = passes(kept.quantization)
-            if passed[kept.quantization]:
-                break
-    return [dataclasses.replace(one, passed=passed.get(one.quantization)) for one in candidates], kept
-
-
-def _passes(job: ExportJob, path: pathlib.Path) -> bool:
-    return start_onnx_check(job.reference, path, job.settings.probes, is_quantized=True).report()["passed"]
 
 
 def _try_files(job: ExportJob, paths: dict[str, pathlib.Path]) -> list[_TimedCandidate]:
@@ -209,14 +195,6 @@ def _try_files(job: ExportJob, paths: dict[str, pathlib.Path]) -> list[_TimedCan
     ]
 
 
-def score_onnx(job: ExportJob, path: pathlib.Path) -> dict[str, object]:
-    """Return the scores of the checkpoint and of a file on the labelled examples, in points, and the score's name."""
-    task, examples = job.reference.task, job.settings.examples
-    sequences = task.encode(job.reference.tokenizer, examples)
-    score = score_outputs(task, sequences, _open(job.reference, path)(sequences), examples)
-    return {"score": task.main_score, "checkpoint": job.checkpoint_score, "file": score}
-
-
 def _open(reference: Reference, path: pathlib.Path) -> SequenceRunner:
     engine = OnnxruntimeEngine(path, reference.head.outputs)
     return SequenceRunner(engine, is_token_level=reference.task.is_token_level)
@@ -225,7 +203,7 @@ def _open(reference: Reference, path: pathlib.Path) -> SequenceRunner:
 def start_onnx_check(
     reference: Reference, path: pathlib.Path, probes: ProbeSet = DEFAULT_PROBES, *, is_quantized: bool | None = None
 ) -> ParityCheck:
-    """Start the parity check of a file; see `start_ids_check`.
+    """Start the parity check of a file; see `start_check`.
 
     Args:
         reference: the checkpoint.
@@ -239,18 +217,23 @@ def start_onnx_check(
     """
     relative = _has_int8_weights(path) if is_quantized is None else is_quantized
     tolerance = INT8_TOLERANCE if relative else TOLERANCE
-    add_differences = functools.partial(_add_tokenizer_differences, reference, path, probes)
-    return start_ids_check(
-        reference, "onnx", path, probes, tolerance=tolerance, relative=relative, complete_report=add_differences
+
+    def add_tokenizer_differences(report: dict) -> dict:
+        """Add the number of texts whose ids differ in engines without TensorFlow, if it is in a model folder."""
+        texts, folder = probes.texts(reference.tokenizer, reference.text_length), find_model_folder(path)
+        differences = None if folder is None else count_tokenizer_differences(reference.tokenizer, folder, texts)
+        return report if differences is None else {**report, "tokenizer_json": differences}
+
+    return start_check(
+        reference,
+        "onnx",
+        path,
+        probes,
+        lengths={"": None},
+        tolerance=tolerance,
+        relative=relative,
+        complete_report=add_tokenizer_differences,
     )
-
-
-def _add_tokenizer_differences(reference: Reference, path: pathlib.Path, probes: ProbeSet, report: dict) -> dict:
-    """Add the number of texts whose ids differ in engines without TensorFlow, if the file is in a model folder."""
-    folder = find_model_folder(path)
-    texts = probes.texts(reference.tokenizer, reference.text_length)
-    differences = None if folder is None else count_tokenizer_differences(reference.tokenizer, folder, texts)
-    return report if differences is None else {**report, "tokenizer_json": differences}
 
 
 def count_tokenizer_differences(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -158,113 +158,88 @@ def _replace_product(
 
 def _multiply_smoothed(graph: Graph, x: str, kernel: str, bias: str, output: str, measured: Range) -> list[NodeProto]:
     """Return nodes that divide the channels of an activation, multiply it with a scale per tensor, and add a bias."""
-    from onnx import helper
-
-    factors, quantized = f"{x}_factors", [f"{x}_{part}" for part in ("quantized", "scale", "zero_point")]
-    nodes = []
-    if not graph.computes(quantized[0]):
+    factors, smooth, nodes = f"{x}_factors", f"{x}_smooth", []
+    if not graph.computes(f"{x}_quantized"):
         graph.constants[factors] = 1 / _choose_divisors(measured, graph.constants[kernel], _SMOOTHING)
-        nodes.append(helper.make_node("Mul", [x, factors], [f"{x}_smooth"]))
-        nodes.append(helper.make_node("DynamicQuantizeLinear", [f"{x}_smooth"], quantized))
+        nodes = graph.build(("Mul", x, factors), smooth)
     values, scales = quantize_columns(graph.constants[kernel] / graph.constants[factors][:, np.newaxis])
-    names = [f"{kernel}_{part}" for part in ("integers", "scales", "zero_points")]
-    graph.constants |= dict(zip(names, (values, scales, np.zeros(len(scales), "int8")), strict=True))
-    return [
-        *nodes,
-        helper.make_node("MatMulInteger", [quantized[0], names[0], quantized[2], names[2]], [f"{output}_sums"]),
-        helper.make_node("Cast", [f"{output}_sums"], [f"{output}_cast"], to=1),
-        helper.make_node("Mul", [quantized[1], names[1]], [f"{output}_scales"]),
-        helper.make_node("Mul", [f"{output}_cast", f"{output}_scales"], [f"{output}_product"]),
-        helper.make_node("Add", [f"{output}_product", bias], [output]),
-    ]
+    weights = _add_weights(graph, kernel, values, scales)
+    nodes, product = [*nodes, *_quantize_at_run_time(graph, smooth, x)], _multiply_quantized(x, weights)
+    return [*nodes, *graph.build(("Add", product, bias), output)]
 
 
 def _multiply_pieces(graph: Graph, x: str, kernel: str, bias: str, output: str, measured: Range) -> list[NodeProto]:
     """Return nodes that multiply an activation, with one scale for all tokens, by a kernel and add a bias."""
-    from onnx import helper
-
     pieces, nodes = plan_pieces(measured), []
     scale, zero, quantized = f"{x}_scale", f"{x}_zero_point", f"{x}_dequantized"
     if not graph.computes(quantized):  # the query, key and value projections share their input
         graph.constants |= {scale: np.float32(pieces.scale), zero: np.uint8(pieces.zero_point)}
-        parts = [f"{x}_quantized"]
-        nodes.append(helper.make_node("QuantizeLinear", [x, scale, zero], parts[:1]))
+        stored = ("QuantizeLinear", x, scale, zero)
         if len(pieces.channels):
-            channels, offsets, chosen, shifted = (
-                f"{x}_{part}" for part in ("channels", "offsets", "chosen", "shifted")
-            )
+            channels, offsets = f"{x}_channels", f"{x}_offsets"
             graph.constants |= {channels: pieces.channels, offsets: pieces.offsets}
-            parts = [parts[0], f"{x}_pieces", f"{x}_joined"]
-            nodes += [
-                helper.make_node("Gather", [x, channels], [chosen], axis=1),
-                helper.make_node("Sub", [chosen, offsets], [shifted]),
-                helper.make_node("QuantizeLinear", [shifted, scale, zero], [parts[1]]),
-                helper.make_node("Concat", parts[:2], [parts[2]], axis=1),
-            ]
-        nodes.append(helper.make_node("DequantizeLinear", [parts[-1], scale, zero], [quantized]))
+            shifted = ("Sub", ("Gather", x, channels, {"axis": 1}), offsets)
+            stored = ("Concat", stored, ("QuantizeLinear", shifted, scale, zero), {"axis": 1})
+        nodes = graph.build(("DequantizeLinear", stored, scale, zero), quantized)
     weights = graph.constants[kernel]
     rows = weights[pieces.channels]
     values, scales = quantize_columns(np.concatenate([weights, rows]))
     surplus = pieces.baselines.astype("float64") @ (values[len(weights) :] * scales.astype("float64"))
     steps = (np.float32(pieces.scale) * scales).astype("float32")
     whole = np.clip(np.rint((graph.constants[bias] - surplus) / steps), -(2**31) + 1, 2**31 - 1).astype("int32")
-    return [
-        *nodes,
-        _dequantize(graph, kernel, values, scales, axis=1),
-        _dequantize(graph, bias, whole, steps, axis=0),
-        helper.make_node("Gemm", [quantized, f"{kernel}_dequantized", f"{bias}_dequantized"], [output]),
-    ]
+    # constants without zero points would not be fused
+    weights = ("DequantizeLinear", *_add_weights(graph, kernel, values, scales), {"axis": 1})
+    biases = ("DequantizeLinear", *_add_weights(graph, bias, whole, steps), {"axis": 0})
+    return [*nodes, *graph.build(("Gemm", quantized, weights, biases), output)]
 
 
 def _multiply_per_token(graph: Graph, x: str, kernel: str, bias: str, output: str, measured: Range) -> list[NodeProto]:
     """Return nodes that divide each token by its largest value, multiply it in 8 bits, and add a bias."""
-    from onnx import helper
-
-    is_one_sided = -measured.low.min() < _ONE_SIDED * measured.high.max()
+    lowest = float(-measured.low.min())
+    is_one_sided = lowest < _ONE_SIDED * measured.high.max()
     weights, nodes = graph.constants[kernel], []
     smooth, largest, quantized = f"{x}_smoothing", f"{x}_largest", f"{x}_dequantized"
-    scale, zero, axis = f"{x}_scale", f"{x}_zero_point", "last_axis"
+    scale, zero, axis, smallest = f"{x}_scale", f"{x}_zero_point", "last_axis", f"{x}_smallest"
     if not graph.computes(quantized):
-        lowest = float(-measured.low.min())
         zero_point = 17 if is_one_sided else 128
         step = 1 / (_STEPS - zero_point) if is_one_sided else 1 / 127
         graph.constants |= {scale: np.float32(step), zero: np.uint8(zero_point), axis: np.array([-1])}
-        graph.constants |= {f"{x}_smallest": np.float32(max(lowest / (zero_point * step), 1e-6))}
-        inputs = x
+        graph.constants[smallest] = np.float32(max(lowest / (zero_point * step), 1e-6) if is_one_sided else 1e-6)
+        inputs = sizes = x
         if not is_one_sided:
             graph.constants[smooth] = _choose_divisors(measured, weights, _TOKEN_SMOOTHING)
             inputs = f"{x}_smooth"
-            nodes.append(helper.make_node("Div", [x, smooth], [inputs]))
-            nodes.append(helper.make_node("Abs", [inputs], [f"{x}_sizes"]))
-            nodes.append(helper.make_node("ReduceMax", [f"{x}_sizes", axis], [f"{x}_maxima"], keepdims=1))
-            graph.constants[f"{x}_smallest"] = np.float32(1e-6)
-        else:
-            nodes.append(helper.make_node("ReduceMax", [inputs, axis], [f"{x}_maxima"], keepdims=1))
-        nodes += [
-            helper.make_node("Max", [f"{x}_maxima", f"{x}_smallest"], [largest]),
-            helper.make_node("Div", [inputs, largest], [f"{x}_relative"]),
-            helper.make_node("QuantizeLinear", [f"{x}_relative", scale, zero], [f"{x}_quantized"]),
-            helper.make_node("DequantizeLinear", [f"{x}_quantized", scale, zero], [quantized]),
-        ]
+            nodes, sizes = graph.build(("Div", x, smooth), inputs), ("Abs", inputs)
+        nodes += graph.build(("Max", ("ReduceMax", sizes, axis, {"keepdims": 1}), smallest), largest)
+        stored = ("QuantizeLinear", ("Div", inputs, largest), scale, zero)
+        nodes += graph.build(("DequantizeLinear", stored, scale, zero), quantized)
     if smooth in graph.constants:
         weights = weights * graph.constants[smooth][:, np.newaxis]
-    values, scales = quantize_columns(weights)
-    return [
-        *nodes,
-        _dequantize(graph, kernel, values, scales, axis=1),
-        helper.make_node("MatMul", [quantized, f"{kernel}_dequantized"], [f"{output}_relative"]),
-        helper.make_node("Mul", [f"{output}_relative", largest], [f"{output}_product"]),
-        helper.make_node("Add", [f"{output}_product", bias], [output]),
-    ]
+    names = _add_weights(graph, kernel, *quantize_columns(weights))
+    product = ("MatMul", quantized, ("DequantizeLinear", *names, {"axis": 1}))
+    return [*nodes, *graph.build(("Add", ("Mul", product, largest), bias), output)]
 
 
-def _dequantize(graph: Graph, name: str, values: np.ndarray, scales: np.ndarray, *, axis: int) -> NodeProto:
-    """Return the node that computes `{name}_dequantized` from integers and a scale for each entry of an axis."""
+def _quantize_at_run_time(graph: Graph, values: str, x: str) -> list[NodeProto]:
+    """Return the node that stores `values` as `{x}_quantized` in 8 bits, unless the graph already has it."""
     from onnx import helper
 
-    names = [f"{name}_{part}" for part in ("integers", "scales", "zero_points")]  # without zeros there is no fusion
+    names = [f"{x}_{part}" for part in ("quantized", "scale", "zero_point")]
+    return [] if graph.computes(names[0]) else [helper.make_node("DynamicQuantizeLinear", [values], names)]
+
+
+def _multiply_quantized(x: str, weights: Sequence[str]) -> tuple:
+    """Return the expression that multiplies an activation quantized at run time by integers with column scales."""
+    values, scales, zeros = weights
+    sums = ("Cast", ("MatMulInteger", f"{x}_quantized", values, f"{x}_zero_point", zeros), {"to": _FLOAT})
+    return ("Mul", sums, ("Mul", f"{x}_scale", scales))
+
+
+def _add_weights(graph: Graph, name: str, values: np.ndarray, scales: np.ndarray) -> tuple[str, ...]:
+    """Add integers, their scales and zero points to the constants of a graph, and return their names."""
+    names = tuple(f"{name}_{part}" for part in ("integers", "scales", "zero_points"))
     graph.constants |= dict(zip(names, (values, scales, np.zeros(len(scales), values.dtype)), strict=True))
-    return helper.make_node("DequantizeLinear", names, [f"{name}_dequantized"], axis=axis)
+    return names
 
 
 def _choose_divisors(measured: Range, weights: np.ndarray, share: float) -> np.ndarray:
@@ -297,35 +272,14 @@ def _multiply_integers(graph: Graph, node: NodeProto) -> list[NodeProto] | None:
     The operators and numbers are those of `onnxruntime.quantization.quantize_dynamic`, whose loop over columns takes
     11 s of processor time for base; this takes 2 s.
     """
-    from onnx import helper
-
     x, kernel = node.input
     if kernel not in graph.constants:
         return None
-    quantized, scale, zero = (f"{x}_{part}" for part in ("quantized", "scale", "zero_point"))
-    values, scales, zeros = _quantize_kernel(graph, kernel)
-    name = node.output[0]
-    nodes = [
-        helper.make_node("MatMulInteger", [quantized, values, zero, zeros], [f"{name}_sums"]),
-        helper.make_node("Cast", [f"{name}_sums"], [f"{name}_cast"], to=_FLOAT),
-        helper.make_node("Mul", [scale, scales], [f"{name}_scales"]),
-        helper.make_node("Mul", [f"{name}_cast", f"{name}_scales"], [name]),
-    ]
-    if graph.computes(quantized):  # the query, key and value projections share their input
-        return nodes
-    return [helper.make_node("DynamicQuantizeLinear", [x], [quantized, scale, zero]), *nodes]
-
-
-def _quantize_kernel(graph: Graph, kernel: str) -> tuple[str, str, str]:
-    """Return the names of a kernel (K, N) in 7 bits, of its column scales (N,), and of their zero points."""
-    names = f"{kernel}_7_bits", f"{kernel}_scales", f"{kernel}_zero_points"
-    if names[0] not in graph.constants:
-        values = graph.constants[kernel]
-        scales = np.abs(values).max(axis=0) / _MAX_INT7
-        scales[scales < np.finfo("float32").tiny] = 1  # a column of zeros
-        rounded = np.rint(values / scales).astype("int8")
-        graph.constants |= dict(zip(names, (rounded, scales, np.zeros(len(scales), "int8")), strict=True))
-    return names
+    values = graph.constants[kernel]
+    scales = np.abs(values).max(axis=0) / _MAX_INT7
+    scales[scales < np.finfo("float32").tiny] = 1  # a column of zeros
+    weights = _add_weights(graph, kernel, np.rint(values / scales).astype("int8"), scales)
+    return [*_quantize_at_run_time(graph, x, x), *graph.build(_multiply_quantized(x, weights), node.output[0])]
 
 
 def _quantize_table(graph: Graph, table: str) -> tuple[str, str]:

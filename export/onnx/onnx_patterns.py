@@ -63,8 +63,7 @@ class Graph:
         for node in self._nodes:
             found = self.match(pattern, node.output[0])
             new = None if found is None else replacement(self, found) if callable(replacement) else replacement
-            created = [node] if new is None else self._build_nodes(new, found)
-            created[-1].output[0] = node.output[0]
+            created = [node] if new is None else self.build(new, node.output[0], found)
             self._producers |= {one.output[0]: one for one in created}
             nodes += created
         self._nodes = nodes
@@ -132,26 +131,30 @@ class Graph:
         for first in self._match(patterns[0], names[0], found):
             yield from self._match_inputs(patterns[1:], names[1:], first)
 
-    def _build_nodes(self, expression: tuple, found: Found) -> list[onnx.NodeProto]:
-        """Return the nodes of an expression; the last one computes its value."""
+    def build(self, expression: tuple, output: str | None = None, found: Found | None = None) -> list[onnx.NodeProto]:
+        """Return the nodes of an expression.
+
+        Args:
+            expression: an expression of tensors, or of names in `found`.
+            output: the name of its value, which the last node computes; None: a new name.
+            found: the tensors of the names.
+        """
         import onnx
 
         op, inputs, attributes = _split(expression)
         nodes, names = [], []
         for part in inputs:
             if isinstance(part, tuple):
-                nodes += self._build_nodes(part, found)
+                nodes += self.build(part, None, found)
                 names.append(nodes[-1].output[0])
             else:
-                names.append(found.get(part, part) if isinstance(part, str) else self._add_constant(part))
+                if not isinstance(part, str):
+                    value, part = part, f"constant_{part}"
+                    self.constants[part] = np.asarray(value, "float32")
+                names.append((found or {}).get(part, part))
         name = next(name for i in itertools.count() if (name := f"{op}_rewritten_{i}") not in self._names)
         self._names.add(name)
-        return [*nodes, onnx.helper.make_node(op, names, [name], name=name, **attributes)]
-
-    def _add_constant(self, value: float) -> str:
-        name = f"constant_{value}"
-        self.constants[name] = np.asarray(value, "float32")
-        return name
+        return [*nodes, onnx.helper.make_node(op, names, [output or name], name=name, **attributes)]
 
 
 def _split(expression: tuple) -> tuple[str, list, dict]:

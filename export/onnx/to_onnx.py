@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import pathlib
-import types
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ import tensorflow as tf
 
 from bert_keras.checkpoints.building import get_variables, list_model_weights
 from bert_keras.errors import MissingExtraError, ParityError
-from bert_keras.export.description import write_description
+from bert_keras.export.export_job import write_description
 from bert_keras.export.ids_graph import HUGGINGFACE_NAMES, run_model
 from bert_keras.export.onnx.onnx_patterns import rewrite_model
 from bert_keras.heads.known_heads import get_head
@@ -43,18 +42,13 @@ def write_onnx_folder(
     The files are `onnx/model.onnx`; `config.json` with the labels; `vocab.txt`, `tokenizer.json` and
     `tokenizer_config.json`; and for an embedder `modules.json` and the files that it refers to.
 
-    Args:
-        model: an encoder, with or without a head.
-        tokenizer: its tokenizer.
-        folder: the folder, which is created if necessary. Files with these names are replaced.
-        task: the settings of the task that the model was fine-tuned for, as in `bert_keras.save`.
+    The arguments are those of `write_description`.
 
     Raises:
         MissingExtraError: tf2onnx is not installed.
         ParityError: the model cannot be converted.
     """
-    folder = pathlib.Path(folder)
-    write_onnx(model, folder / FLOAT32)
+    write_onnx(model, pathlib.Path(folder) / FLOAT32)
     write_description(model, tokenizer, folder, task=task)
 
 
@@ -77,23 +71,26 @@ def write_onnx(model: keras.Model, path: str | os.PathLike) -> None:
         MissingExtraError: tf2onnx is not installed.
         ParityError: ONNX has no equivalent of an operation, or the converter lost an input. Nothing is written.
     """
-    variables = _name_variables(model)
+    ours = get_variables(model)
+    names = {id(ours[name.ours]): name.huggingface or name.ours for name in list_model_weights(model)}
+    variables = {names.get(id(variable), variable.path): variable for variable in model.variables}
     converted = rewrite_model(_convert(model, variables))
     _check_converted(converted, variables)
-    weights = _remove_weights_from_inputs(converted.graph, variables)
+    used = {name for node in converted.graph.node for name in node.input}  # seeds of dropout are not used
+    weights = {name: variable for name, variable in variables.items() if name in used}
+    ids = [info for info in converted.graph.input if info.name not in variables]
+    converted.graph.ClearField("input")
+    converted.graph.input.extend(ids)
     with publish_file(path) as staging:
         _write_onnx_file(staging, converted, weights)
 
 
-def _name_variables(model: keras.Model) -> dict[str, keras.Variable]:
-    """Return a model's variables, keyed by Hugging Face name, or by Keras path if there is no such name."""
-    ours = get_variables(model)
-    names = {id(ours[name.ours]): name.huggingface or name.ours for name in list_model_weights(model)}
-    return {names.get(id(variable), variable.path): variable for variable in model.variables}
-
-
 def _convert(model: keras.Model, variables: dict[str, keras.Variable]) -> onnx.ModelProto:
     """Convert a model to ONNX with its weights as additional inputs."""
+    try:
+        import tf2onnx
+    except (ImportError, AttributeError) as error:  # AttributeError: with a numpy that is too new for it
+        raise MissingExtraError("writing ONNX", "tf2onnx", "onnx") from error
     ids = [tf.TensorSpec([None, None], tf.int64, name=name) for name in HUGGINGFACE_NAMES.values()]
     weights = [tf.TensorSpec(variable.shape, variable.dtype, name=name) for name, variable in variables.items()]
     outputs, has_states = {}, get_head(type(model).__name__).exports_hidden_states
@@ -106,8 +103,11 @@ def _convert(model: keras.Model, variables: dict[str, keras.Variable]) -> onnx.M
         return outputs
 
     function = tf.function(from_ids_and_weights, autograph=False)
-    converted, _ = _import_tf2onnx().convert.from_function(function, [*ids, *weights], opset=OPSET)
-    _sort_outputs(converted.graph, list(outputs))
+    converted, _ = tf2onnx.convert.from_function(function, [*ids, *weights], opset=OPSET)
+    # restore the model's order of outputs: TensorFlow sorts them by name, and some clients read them by position
+    in_order = sorted(converted.graph.output, key=lambda info: [*outputs].index(info.name))
+    converted.graph.ClearField("output")
+    converted.graph.output.extend(in_order)
     for info in [*converted.graph.input, *converted.graph.output]:
         for axis, size in zip(AXES, info.type.tensor_type.shape.dim):  # noqa: B905  outputs may have more axes
             if not size.HasField("dim_value"):
@@ -115,19 +115,12 @@ def _convert(model: keras.Model, variables: dict[str, keras.Variable]) -> onnx.M
     return converted
 
 
-def _sort_outputs(graph: onnx.GraphProto, names: list[str]) -> None:
-    """Restore the model's order of outputs: TensorFlow sorts them by name, and some clients read them by position."""
-    outputs = sorted(graph.output, key=lambda info: names.index(info.name))
-    graph.ClearField("output")
-    graph.output.extend(outputs)
-
-
 def _check_converted(converted: onnx.ModelProto, variables: dict[str, keras.Variable]) -> None:
     """Raise `ParityError` if an operation is not standard ONNX or an input is missing."""
     import onnx
 
-    unknown = {node.op_type for node in converted.graph.node if node.domain or not _is_standard(node.op_type)}
-    if unknown:
+    nodes = converted.graph.node
+    if unknown := {node.op_type for node in nodes if node.domain or not onnx.defs.has(node.op_type, OPSET, "")}:
         raise ParityError(
             f"tf2onnx cannot convert {', '.join(sorted(unknown))} to ONNX, so nothing was written: build that layer "
             "from operations that ONNX has"
@@ -138,35 +131,6 @@ def _check_converted(converted: onnx.ModelProto, variables: dict[str, keras.Vari
             f"tf2onnx returned a graph with the inputs {ids}; expected {sorted(HUGGINGFACE_NAMES.values())}"
         )
     onnx.checker.check_model(converted)
-
-
-def _is_standard(operation: str) -> bool:
-    import onnx
-
-    try:
-        onnx.defs.get_schema(operation, OPSET)
-    except onnx.defs.SchemaError:
-        return False
-    return True
-
-
-def _remove_weights_from_inputs(
-    graph: onnx.GraphProto, variables: dict[str, keras.Variable]
-) -> dict[str, keras.Variable]:
-    """Remove the weights from a graph's inputs and return those that it uses; it does not use seeds of dropout."""
-    used = {name for node in graph.node for name in node.input}
-    ids = [info for info in graph.input if info.name not in variables]
-    graph.ClearField("input")
-    graph.input.extend(ids)
-    return {name: variable for name, variable in variables.items() if name in used}
-
-
-def _import_tf2onnx() -> types.ModuleType:
-    try:
-        import tf2onnx
-    except (ImportError, AttributeError) as error:  # AttributeError: with a numpy that is too new for it
-        raise MissingExtraError("writing ONNX", "tf2onnx", "onnx") from error
-    return tf2onnx
 
 
 def _write_onnx_file(path: str | os.PathLike, model: onnx.ModelProto, weights: Mapping[str, keras.Variable]) -> None:

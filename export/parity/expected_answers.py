@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -10,7 +9,6 @@ from bert_keras.export.parity.comparison import TIE, Comparison
 from bert_keras.export.parity.probe_inputs import IdSequence, split_into_batches
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.saved_model.answers.fillings import NUM_FILLINGS
-from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.mask_filling import Filling, fill_mask
@@ -29,46 +27,33 @@ def expect_text_answers(reference: Reference, texts: Sequence[tuple[str, ...]]) 
     return reference.head.load("comparison")(reference, texts)
 
 
-class CheckpointRun(NamedTuple):
-    """The checkpoint's outputs for examples, and what decodes them."""
+class CheckpointRun:
+    """The checkpoint's outputs for texts, as examples of its task, and what decodes them.
 
-    task: Task
-    tokenizer: BertTokenizer
-    examples: Sequence
-    encoded: EncodedSequences
-    outputs: Answer
+    Args:
+        reference: the checkpoint.
+        texts: N tuples of one or two texts.
+    """
 
-    @classmethod
-    def of_texts(cls, reference: Reference, texts: Sequence[tuple[str, ...]]) -> "CheckpointRun":
-        """Run the checkpoint on texts."""
-        task, tokenizer = reference.task, reference.tokenizer
-        examples = [task.make_example(*parts) for parts in texts]
-        encoded = task.encode(tokenizer, examples)
-        return cls(task, tokenizer, examples, encoded, reference.compute_task_outputs(encoded))
+    def __init__(self, reference: Reference, texts: Sequence[tuple[str, ...]]):
+        self.task, self.tokenizer = reference.task, reference.tokenizer
+        self.examples = [self.task.make_example(*parts) for parts in texts]
+        self.encoded = self.task.encode(self.tokenizer, self.examples)
+        self.outputs = reference.compute_task_outputs(self.encoded)
 
     def decode(self) -> list[dict]:
         """Return the answers to the examples, as `Task.decode`."""
         return self.task.decode(self.encoded, self.outputs, self.examples)
 
 
-def expect_embeddings(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
-    """Compute the vectors of an embedder; see `expect_text_answers`."""
-    return functools.partial(_compare_embeddings, CheckpointRun.of_texts(reference, texts))
+def _run_first(compare: Callable[[CheckpointRun, Comparison, Sequence[Answer]], None]) -> Callable:
+    """Turn a comparison with a run of the checkpoint into a function that runs it; see `expect_text_answers`."""
 
+    @functools.wraps(compare)
+    def expect(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
+        return functools.partial(compare, CheckpointRun(reference, texts))
 
-def expect_classes(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
-    """Compute the classes or values of a classifier; see `expect_text_answers`."""
-    return functools.partial(_compare_classes, CheckpointRun.of_texts(reference, texts))
-
-
-def expect_tags(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
-    """Compute the tags of words; see `expect_text_answers`."""
-    return functools.partial(_compare_tags, CheckpointRun.of_texts(reference, texts))
-
-
-def expect_spans(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
-    """Compute the answers to questions; see `expect_text_answers`."""
-    return functools.partial(_compare_spans, CheckpointRun.of_texts(reference, texts))
+    return expect
 
 
 def expect_encoder_outputs(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
@@ -76,12 +61,16 @@ def expect_encoder_outputs(reference: Reference, texts: Sequence[tuple[str, ...]
     return functools.partial(_compare_encoder_outputs, reference, [text for (text,) in texts])
 
 
-def _compare_embeddings(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
+@_run_first
+def expect_embeddings(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
+    """Compare the vectors of an embedder."""
     for vector, answer in zip(run.outputs["embedding"], answers, strict=True):
         comparison.compare_floats("embedding", vector, answer.get("embedding"))
 
 
-def _compare_classes(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
+@_run_first
+def expect_classes(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
+    """Compare the classes or values of a classifier."""
     task = run.task
     all_logits = task.average_logits(run.encoded, run.outputs, len(run.examples))
     for logits, expected, answer in zip(all_logits, run.decode(), answers, strict=True):
@@ -109,7 +98,9 @@ def _compare_label_sets(
     comparison.compare_labels("num_labels", sum(got), int(answer.get("num_labels", -1)))
 
 
-def _compare_tags(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
+@_run_first
+def expect_tags(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
+    """Compare the tags of words."""
     task = run.task
     probabilities = task.compute_word_probabilities(run.encoded, run.outputs, run.examples)
     for example, word_probabilities, answer in zip(run.examples, probabilities, answers, strict=True):
@@ -146,7 +137,9 @@ def _match_words(tokenizer: BertTokenizer, example: object, word_numbers: np.nda
     ]
 
 
-def _compare_spans(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
+@_run_first
+def expect_spans(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
+    """Compare the answers to questions."""
     for expected, answer in zip(run.decode(), answers, strict=True):
         best, number = expected["best"], int(answer.get("num_best", -1))
         comparison.compare_floats("score", expected["score"], answer.get("score"))

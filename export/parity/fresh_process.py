@@ -1,5 +1,6 @@
 """Run an artifact in a new process that does not import this package."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -49,13 +50,6 @@ class FreshProcess:
         artifact: the folder or file.
         requests: the requests to answer.
         timed: requests to answer and time afterwards, while this process is idle.
-
-    Example:
-        >>> requests = [("serving_default", {"text": np.array([b"A text."], object)})]
-        >>> with FreshProcess("saved_model", "demo/artifacts/saved_model/1", requests) as process:
-        ...     answers = process.answers()
-        >>> sorted(answers.outputs[0])
-        ['label', 'label_id', 'probabilities', 'scores']
     """
 
     def __init__(
@@ -113,14 +107,14 @@ class FreshProcess:
         self._process.communicate()
         self._scratch.cleanup()
 
-    def __enter__(self) -> "FreshProcess":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 def query_artifact(kind: str, artifact: str | os.PathLike, requests: Sequence[Request]) -> Answers:
-    """Run an artifact in a fresh process and return its answers; see `FreshProcess`."""
-    with FreshProcess(kind, artifact, requests) as process:
+    """Run an artifact in a fresh process and return its answers; see `FreshProcess`.
+
+    Example:
+        >>> requests = [("serving_default", {"text": np.array([b"A text."], object)})]
+        >>> sorted(query_artifact("saved_model", "demo/artifacts/saved_model/1", requests).outputs[0])
+        ['label', 'label_id', 'probabilities', 'scores']
+    """
+    with contextlib.closing(FreshProcess(kind, artifact, requests)) as process:
         return process.answers()

@@ -78,7 +78,8 @@ class Reference:
             sequence: the ids.
             prompt_length: how many tokens at the start are left out of the sentence vector.
         """
-        features = self._build_features(sequence)
+        inputs = pad_sequences([sequence], self.tokenizer.pad_id)
+        features = {name: tf.constant(inputs[HUGGINGFACE_NAMES[name]]) for name in ID_INPUTS}
         if prompt_length:
             positions = tf.range(len(sequence.token_ids))[tf.newaxis]
             features["pooling_mask"] = tf.cast(positions >= prompt_length, tf.int32)
@@ -102,10 +103,6 @@ class Reference:
     def compute_task_outputs(self, encoded: EncodedSequences) -> dict[str, np.ndarray]:
         """Return the outputs for N sequences of P tokens in all, `(N, ...)` or `(P, ...)`, under a task's names."""
         return run_one_by_one(encoded, self.compute_outputs, self.token_outputs.__contains__)
-
-    def _build_features(self, sequence: IdSequence) -> dict[str, tf.Tensor]:
-        inputs = pad_sequences([sequence], self.tokenizer.pad_id)
-        return {name: tf.constant(inputs[HUGGINGFACE_NAMES[name]]) for name in ID_INPUTS}
 
 
 def run_one_by_one(

@@ -1,5 +1,4 @@
 """Push a checkpoint folder, and artifacts of it, to the Hugging Face Hub with a model card.
 
-Start with `pushing.py` (`bk.push`); `pushed_files.py` chooses the files, `pushed_card.py` completes the card, and
-`bert_keras/hub/uploading.py` uploads.
+Start with `pushing.py` (`bk.push`); `pushed_files.py` chooses the files, and `pushed_card.py` completes the card.
 """

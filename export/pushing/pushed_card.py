@@ -30,6 +30,7 @@ _FORMS = {  # option: what its value looks like, and examples
     "language": (r"[a-z]{2,3}|multilingual|code", "a code of ISO 639, such as en or deu, or multilingual"),
 }
 _SECOND_TEXT = "It was raining."  # of a pair
+_ARTIFACT_TAGS = (("onnx", "onnx"), ("onnx", "transformers.js"), ("tflite", "tflite"))  # by which people find models
 _RUNTIMES = {
     "onnx": "onnxruntime, OpenVINO, transformers.js, optimum",
     "tflite": "LiteRT on phones and in browsers",
@@ -106,7 +107,9 @@ def complete_card(
     metadata |= _complete_scores(metadata, facts, options, metrics, repository.split("/")[1])
     tags = metadata.get("tags")
     tags = [tags] if isinstance(tags, str) else list(tags or ())
-    metadata["tags"] = list(dict.fromkeys([*tags, *_list_artifact_tags(artifacts)]))
+    kinds = {name.split("/")[0] for name in artifacts}
+    tags += [tag for kind, tag in _ARTIFACT_TAGS if kind in kinds]
+    metadata["tags"] = list(dict.fromkeys(tags))
     if is_default_widget(metadata.get("widget")) and options.languages and "en" not in options.languages:
         del metadata["widget"]  # its texts are English
     if artifacts:
@@ -167,12 +170,6 @@ def _name_dataset(result: object, options: CardOptions) -> object:
     return {**result, "dataset": {**result["dataset"], "type": options.datasets[0]}}
 
 
-def _list_artifact_tags(artifacts: Sequence[str]) -> list[str]:
-    """Return the tags by which people find models with artifacts."""
-    onnx = ["onnx", "transformers.js"] if any(name.startswith("onnx/") for name in artifacts) else []
-    return onnx + (["tflite"] if any(name.startswith("tflite/") for name in artifacts) else [])
-
-
 def write_artifact_snippets(facts: CardFacts, artifacts: Sequence[str], repository: str) -> str:
     """Return the section of a model card about the artifacts of a repository: files, and code that runs them.
 
@@ -181,16 +178,19 @@ def write_artifact_snippets(facts: CardFacts, artifacts: Sequence[str], reposito
         artifacts: the paths of the artifacts in the repository.
         repository: "ORG/NAME", for commands.
     """
-    head, texts = get_head(facts.kind), _list_example(facts)
+    head = get_head(facts.kind)
+    texts = [*zip(head.inputs, head.example, strict=True), *[("second_text", _SECOND_TEXT)] * facts.has_pairs]
+    # whether the pipeline of transformers.js, if there is one for the head, has the answers of the model
+    has_pipeline = facts.pooling in (None, "mean", "cls") and not facts.has_pairs and facts.problem != "regression"
     quoted = ", ".join(f'"{text}"' for _, text in texts)
     onnx = sorted((name for name in artifacts if name.startswith("onnx/")), key=lambda name: "quantized" not in name)
     has_onnx = bool(onnx) and head.task is not None
     return fill_template(
         "push/artifacts.md",
         repository=repository,
-        rows="\n".join(f"| `{name}` | {_RUNTIMES[name.split('/')[0]]} |" for name in artifacts),
+        artifacts=[{"path": name, "runtime": _RUNTIMES[name.split("/")[0]]} for name in artifacts],
         onnx=onnx[0] if has_onnx else "",
-        javascript=head.javascript if has_onnx and _has_javascript_pipeline(facts) else "",
+        javascript=head.javascript if has_onnx and has_pipeline else "",
         dtype="q8" if has_onnx and "quantized" in onnx[0] else "fp32",
         example=f"({quoted})" if len(texts) > 1 else quoted,
         options=(
@@ -200,14 +200,3 @@ def write_artifact_snippets(facts: CardFacts, artifacts: Sequence[str], reposito
         saved_model=any(name.startswith("saved_model/") for name in artifacts),
         inputs=", ".join(f'"{name}": ["{text}"]' for name, text in texts),
     )
-
-
-def _has_javascript_pipeline(facts: CardFacts) -> bool:
-    """Whether transformers.js has a pipeline with the answers of the model, if it has one for the head."""
-    return facts.pooling in (None, "mean", "cls") and not facts.has_pairs and facts.problem != "regression"
-
-
-def _list_example(facts: CardFacts) -> list[tuple[str, str]]:
-    """Return the name of each input and an example of it."""
-    head = get_head(facts.kind)
-    return [*zip(head.inputs, head.example, strict=True), *[("second_text", _SECOND_TEXT)] * facts.has_pairs]

@@ -3,7 +3,7 @@
 import os
 import pathlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from bert_keras.checkpoints.adapters.adapter_files import ADAPTER_FOLDER
@@ -38,36 +38,23 @@ _ADAPTER = f"{ADAPTER_FOLDER}/"
 _MAX_LISTED = 10_000  # files that are looked at; a checkpoint folder has about ten
 
 
-class CheckpointFiles(NamedTuple):
-    """The files of a checkpoint folder.
-
-    Attributes:
-        checkpoint: the checkpoint.
-        pushed: the path of each file that is pushed, keyed by its path in the folder.
-        left_out: the other files; a folder without files to push as "NAME/".
-    """
-
-    checkpoint: Checkpoint
-    pushed: dict[str, pathlib.Path]
-    left_out: list[str]
-
-
-class PushedArtifacts(NamedTuple):
-    """The artifacts that are pushed.
+class PushedFiles(NamedTuple):
+    """Files that are pushed.
 
     Attributes:
         files: the path or content of each file, keyed by its path in the repository.
-        names: the paths of the artifacts in the repository.
-        left_out: artifacts that are not pushed, as paths in the output folder.
+        left_out: files of the checkpoint folder, or artifacts of the output folder, that are not pushed; a folder
+            without files to push as "NAME/".
+        artifacts: the paths of the artifacts in the repository.
     """
 
     files: dict[str, pathlib.Path | bytes]
-    names: list[str]
     left_out: list[str]
+    artifacts: Sequence[str] = ()
 
 
-def find_checkpoint_files(folder: str | os.PathLike) -> CheckpointFiles:
-    """Check a checkpoint folder, and choose the files that are pushed.
+def find_checkpoint_files(folder: str | os.PathLike) -> tuple[Checkpoint, PushedFiles]:
+    """Check a checkpoint folder, and return the checkpoint and the files that are pushed.
 
     Hidden files, states of trainings and files that we neither know nor wrote are left out.
 
@@ -93,7 +80,7 @@ def find_checkpoint_files(folder: str | os.PathLike) -> CheckpointFiles:
             pushed[name] = folder / name
         elif name != LISTING:
             left_out.append(name)
-    return CheckpointFiles(checkpoint, pushed, _shorten(left_out, pushed))
+    return checkpoint, PushedFiles(pushed, _shorten(left_out, pushed))
 
 
 def _walk_files(folder: pathlib.Path) -> Iterator[str]:
@@ -132,7 +119,7 @@ def _shorten(names: list[str], pushed: dict[str, pathlib.Path]) -> list[str]:
 
 def find_artifact_files(
     out: str | os.PathLike, checkpoint: Checkpoint, *, with_saved_model: bool = False
-) -> PushedArtifacts:
+) -> PushedFiles:
     """Choose the ONNX and TFLite files of an output folder of `export`, and their places in a repository.
 
     ONNX files get the names that transformers.js and optimum expect, `onnx/model.onnx` and `onnx/model_quantized.onnx`;
@@ -157,17 +144,24 @@ def find_artifact_files(
     if failed := sorted(name for name, report in reports.items() if report.get("passed") is not True):
         raise InputError(f"{out / PARITY} says that {format_names(failed)} differs from the checkpoint: {_FIX}")
     files: dict[str, pathlib.Path | bytes] = {}
-    saved_model = _find_saved_model(out, reports) if with_saved_model else {}
-    if with_saved_model and not saved_model:
+    # the place of each artifact in a repository, keyed by its path in the output folder
+    places = {path.relative_to(out).as_posix(): f"onnx/{path.name}" for path in sorted(out.glob("onnx/onnx/*.onnx"))}
+    places |= {f"tflite/{path.name}": f"tflite/{path.name}" for path in sorted(out.glob("tflite/*.tflite"))}
+    versions = [name for name in reports if re.fullmatch(r"saved_model/\d+", name) and (out / name).is_dir()]
+    if with_saved_model and not versions:
         raise InputError(
             f"{out} has no SavedModel with a parity report; expected saved_model/VERSION: export it with "
             "--to saved_model, or push without it"
         )
-    places = _find_onnx(out) | _find_tflite(out) | saved_model
+    if with_saved_model:
+        newest = max(versions, key=lambda name: int(name.rpartition("/")[2]))
+        places[newest] = newest
     weights = hash_weights(checkpoint.source)
     for name, place in places.items():
         _check_unchanged(out, name, reports)
-        _check_weights(out / name, reports[name], weights, checkpoint)
+        recorded = reports[name].get("weights_sha256")
+        if recorded is not None and recorded != weights:  # before release 0.2, reports had no hash
+            raise InputError(f"{out / name} was exported from other weights than those of {checkpoint}: {_FIX}")
         _check_vocabulary(out, name, reports[name], checkpoint)
         files |= _list_files(out / name, place)
     if not places:
@@ -176,24 +170,7 @@ def find_artifact_files(
         files |= {f"tflite/{name}": path for name in _TFLITE_FILES if (path := out / "tflite" / name).is_file()}
     moved = {place: reports[name] for name, place in places.items()}
     files[PARITY] = (format_json({"artifacts": moved}, indent=2) + "\n").encode()  # without the path of the checkpoint
-    return PushedArtifacts(dict(sorted(files.items())), sorted(moved), sorted(set(reports) - set(places)))
-
-
-def _find_onnx(out: pathlib.Path) -> dict[str, str]:
-    """Return the place of each ONNX file in a repository, keyed by its path in the output folder."""
-    return {path.relative_to(out).as_posix(): f"onnx/{path.name}" for path in sorted(out.glob("onnx/onnx/*.onnx"))}
-
-
-def _find_tflite(out: pathlib.Path) -> dict[str, str]:
-    return {name: name for path in sorted(out.glob("tflite/*.tflite")) if (name := path.relative_to(out).as_posix())}
-
-
-def _find_saved_model(out: pathlib.Path, reports: Mapping[str, dict]) -> dict[str, str]:
-    """Return the newest version of the SavedModel that has a report."""
-    names = [name for name in reports if name.startswith("saved_model/") and (out / name).is_dir()]
-    numbered = [name for name in names if name.rpartition("/")[2].isdecimal()]
-    newest = max(numbered, key=lambda name: int(name.rpartition("/")[2]), default=None)
-    return {} if newest is None else {newest: newest}
+    return PushedFiles(dict(sorted(files.items())), sorted(set(reports) - set(places)), sorted(moved))
 
 
 def _list_files(artifact: pathlib.Path, place: str) -> dict[str, pathlib.Path]:
@@ -215,13 +192,6 @@ def _check_unchanged(out: pathlib.Path, name: str, reports: Mapping[str, dict]) 
         raise InputError(
             f"{out / name} has {actual:,} bytes, and {expected:,} when it was compared with the checkpoint: {_FIX}"
         )
-
-
-def _check_weights(path: pathlib.Path, report: Mapping, weights: str | None, checkpoint: Checkpoint) -> None:
-    """Raise `InputError` if an artifact was exported from other weights; before release 0.2, reports had no hash."""
-    recorded = report.get("weights_sha256")
-    if recorded is not None and recorded != weights:
-        raise InputError(f"{path} was exported from other weights than those of {checkpoint}: {_FIX}")
 
 
 def _check_vocabulary(out: pathlib.Path, name: str, report: Mapping, checkpoint: Checkpoint) -> None:

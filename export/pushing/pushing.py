@@ -3,18 +3,43 @@
 import dataclasses
 import os
 import pathlib
+import urllib.parse
 from collections.abc import Sequence
 
 from bert_keras.errors import InputError
 from bert_keras.export.pushing.pushed_card import CardOptions, complete_card
-from bert_keras.export.pushing.pushed_files import CARD, PushedArtifacts, find_artifact_files, find_checkpoint_files
+from bert_keras.export.pushing.pushed_files import CARD, PushedFiles, find_artifact_files, find_checkpoint_files
 from bert_keras.files import read_json
-from bert_keras.hub.client import open_hub
+from bert_keras.hub.client import check_can_upload, one_sentence_errors, open_hub
 from bert_keras.hub.names import check_repository, check_revision
-from bert_keras.hub.uploading import check_can_upload, upload_files
 
 _METRICS = "metrics.json"
 _MAX_CARD_BYTES = 2**20
+
+
+@dataclasses.dataclass(frozen=True)
+class PushTarget:
+    """Where a push uploads to; the attributes are arguments of `push`.
+
+    Raises:
+        InputError: the Hub does not allow the name of the repository, git does not allow the name of the branch, or a
+            pull request has a branch.
+    """
+
+    repository: str
+    private: bool = False
+    revision: str | None = None
+    create_pr: bool = False
+    message: str | None = None
+
+    def __post_init__(self):
+        object.__setattr__(self, "repository", check_repository(self.repository))
+        if self.revision is not None:
+            check_revision(self.revision)
+        if self.create_pr and self.revision not in (None, "main"):
+            raise InputError(
+                f"a pull request goes to the main branch, and the revision is {self.revision}: leave one out"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,14 +48,14 @@ class PushPlan:
 
     Attributes:
         folder: the checkpoint folder.
-        repository: "ORG/NAME".
+        target: the repository.
         files: the content or the path of each file, keyed by its path in the repository.
         card: the model card, the content of README.md.
         left_out: files of the checkpoint folder and artifacts that are not uploaded.
     """
 
     folder: pathlib.Path
-    repository: str
+    target: PushTarget
     files: dict[str, pathlib.Path | bytes]
     card: str
     left_out: list[str]
@@ -38,7 +63,10 @@ class PushPlan:
     @property
     def sizes(self) -> dict[str, int]:
         """The size of each file in bytes."""
-        return {name: _get_size(content) for name, content in self.files.items()}
+        return {
+            name: len(content) if isinstance(content, bytes) else content.stat().st_size
+            for name, content in self.files.items()
+        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,65 +143,72 @@ def push(
     if not dry_run:
         check_can_upload("push")
     options = CardOptions(license, base_model, tuple(datasets), tuple(languages))
-    plan = plan_push(folder, repository, options, artifacts=artifacts, with_saved_model=with_saved_model)
-    check_target(revision, create_pr=create_pr)
-    if dry_run:
-        return Push(plan)
-    return upload_plan(plan, message=message, private=private, revision=revision, create_pr=create_pr)
+    target = PushTarget(repository, private, revision, create_pr, message)
+    plan = plan_push(folder, target, options, artifacts=artifacts, with_saved_model=with_saved_model)
+    return Push(plan) if dry_run else upload_plan(plan)
 
 
 def plan_push(
     folder: str | os.PathLike,
-    repository: str,
+    target: PushTarget,
     options: CardOptions,
     *,
     artifacts: str | os.PathLike | None = None,
     with_saved_model: bool = False,
 ) -> PushPlan:
     """Check everything that is to be pushed, and return it; see `push`."""
-    repository = check_repository(repository)
     open_hub("push")  # its YAML parser reads the card
     if with_saved_model and artifacts is None:
         raise InputError("with_saved_model is set without artifacts; expected the output folder of an export: name one")
-    found = find_checkpoint_files(folder)
-    beside = PushedArtifacts({}, [], [])
+    checkpoint, found = find_checkpoint_files(folder)
+    beside = PushedFiles({}, [])
     if artifacts is not None:
-        beside = find_artifact_files(artifacts, found.checkpoint, with_saved_model=with_saved_model)
-    metrics = read_json(found.pushed[_METRICS]) if _METRICS in found.pushed else None
-    old = _read_card(found.pushed[CARD]) if CARD in found.pushed else None
-    card = complete_card(old, repository, found.checkpoint, options, metrics=metrics, artifacts=beside.names)
+        beside = find_artifact_files(artifacts, checkpoint, with_saved_model=with_saved_model)
+    metrics = read_json(found.files[_METRICS]) if _METRICS in found.files else None
+    old = _read_card(found.files[CARD]) if CARD in found.files else None
+    card = complete_card(old, target.repository, checkpoint, options, metrics=metrics, artifacts=beside.artifacts)
     _check_card(card)
-    files = {**found.pushed, **beside.files, CARD: card.encode("utf-8")}
+    files = {**found.files, **beside.files, CARD: card.encode("utf-8")}
     left_out = found.left_out + [f"{artifacts}/{name}" for name in beside.left_out]
-    return PushPlan(pathlib.Path(folder), repository, dict(sorted(files.items())), card, left_out)
+    return PushPlan(pathlib.Path(folder), target, dict(sorted(files.items())), card, left_out)
 
 
-def upload_plan(
-    plan: PushPlan,
-    *,
-    message: str | None = None,
-    private: bool = False,
-    revision: str | None = None,
-    create_pr: bool = False,
-) -> Push:
-    """Upload what a plan lists, in one commit; the arguments are those of `push`, after `check_target`."""
-    uploaded = upload_files(
-        plan.repository,
-        plan.files,
-        message=message or f"Push {plan.folder.absolute().name} with bert-keras",
-        private=private,
-        revision=revision,
-        create_pr=create_pr,
-    )
-    return Push(plan, uploaded.url, uploaded.commit, uploaded.kept)
+def upload_plan(plan: PushPlan) -> Push:
+    """Create the repository of a plan if it does not exist, and upload the files of the plan in one commit.
 
+    Large files are uploaded first, without being visible. If the upload is interrupted, the repository is as before;
+    a new repository stays empty.
 
-def check_target(revision: str | None, *, create_pr: bool) -> None:
-    """Raise `InputError` if git does not allow the name of the branch, or a pull request has one."""
-    if revision is not None:
-        check_revision(revision)
-    if create_pr and revision not in (None, "main"):
-        raise InputError(f"a pull request goes to the main branch, and the revision is {revision}: leave one out")
+    Raises:
+        InputError: nothing was uploaded: there is no token or it may not write, the repository is public and the target
+            is private, or the Hub reported an error.
+    """
+    target = plan.target
+    repository, revision = target.repository, target.revision
+    hub, token = check_can_upload("push")
+    with one_sentence_errors(repository, token):
+        api = hub.HfApi(token=token, library_name="bert-keras")
+        if not target.create_pr:  # which is for repositories of others
+            api.create_repo(repository, private=target.private or None, exist_ok=True)
+        if target.private and not api.model_info(repository).private:
+            raise InputError(
+                f"{repository} exists and is public, and the upload is to be private; nothing was uploaded: make the "
+                "repository private in its settings, or name another one"
+            )
+        if revision is not None:
+            api.create_branch(repository, branch=revision, exist_ok=True)
+        existing = api.list_repo_files(repository, revision=revision)
+        operations = [
+            hub.CommitOperationAdd(path, content if isinstance(content, bytes) else str(content.absolute()))
+            for path, content in plan.files.items()
+        ]
+        message = target.message or f"Push {plan.folder.absolute().name} with bert-keras"
+        info = api.create_commit(
+            repository, operations, commit_message=message, revision=revision, create_pr=target.create_pr or None
+        )
+    branch = "" if revision is None else f"/tree/{urllib.parse.quote(revision, safe='')}"
+    url = getattr(info, "pr_url", None) or f"{hub.constants.ENDPOINT}/{repository}{branch}"
+    return Push(plan, url, info.oid, sorted(set(existing) - set(plan.files) - {".gitattributes"}))  # the Hub's own file
 
 
 def _read_card(path: pathlib.Path) -> str:
@@ -192,7 +227,3 @@ def _check_card(card: str) -> None:
     except Exception as error:
         reason = " ".join(str(error).split())[:300]
         raise InputError(f"README.md has metadata that the Hub cannot read ({reason}): correct it") from None
-
-
-def _get_size(content: pathlib.Path | bytes) -> int:
-    return len(content) if isinstance(content, bytes) else content.stat().st_size

@@ -7,25 +7,26 @@ and computes something else. Both are cheaper to find here. `serving_ops.txt` li
 import os
 import pathlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers its ops
 from google.protobuf.message import DecodeError, Message
 
 from bert_keras.errors import InputError, ParityError
-from bert_keras.export.saved_model.proto_messages import build_message_class
 from bert_keras.export.saved_model.serving_releases import (
     OLDEST_SERVING,
     check_release,
     read_first_releases,
     read_graph_versions,
 )
+from bert_keras.message_builder import build_messages
 
 # TensorFlow 2.21 writes it for every variable. A server of 2.13 logs that it ignores it and answers the same (tested).
 _HARMLESS = {"VarHandleOp.debug_name"}
 # tensorflow/core/protobuf/saved_model.proto, with its graphs as bytes
-SavedModelMessage = build_message_class({"SavedModel": {"meta_graphs": (2, "repeated bytes")}}, "SavedModel")
+_MESSAGES = build_messages("bert_keras.saved_model", {"SavedModel": {"meta_graphs": (2, "repeated bytes")}})
+SavedModelMessage = _MESSAGES["SavedModel"]
 _TYPES = tf.compat.v1.AttrValue.DESCRIPTOR.fields_by_name["type"].enum_type.values_by_number
 
 
@@ -47,9 +48,15 @@ def audit_saved_model(folder: str | os.PathLike, min_serving: str = OLDEST_SERVI
     """
     release = check_release(min_serving)
     meta_graph = read_meta_graph(folder)
-    newer = sorted(_find_newer_facts(meta_graph, release))
-    problems = [*_find_version_problems(meta_graph, release), *_find_unknown_ops(meta_graph)]
-    problems += _find_xla_problems(meta_graph)
+    nodes, versions = list(_list_op_nodes(meta_graph.graph_def)), meta_graph.graph_def.versions
+    ops = Counter(node.op for node in nodes)
+    known, served = find_registered_ops(ops), read_graph_versions()[release]
+    newer = sorted(_find_newer_facts(nodes, known, release))
+    problems = []
+    if versions.min_consumer > served or served in versions.bad_consumers:
+        problems.append(f"GraphDef {versions.min_consumer} ({release} supports {served})")
+    problems += [f"{op} (not an op of TensorFlow or tensorflow-text)" for op in sorted(ops) if op not in known]
+    problems += _find_xla_problems(meta_graph.graph_def)
     problems += [f"{fact} (known since {read_first_releases()[fact]})" for fact in newer if fact not in _HARMLESS]
     if problems:
         raise ParityError(
@@ -59,8 +66,8 @@ def audit_saved_model(folder: str | os.PathLike, min_serving: str = OLDEST_SERVI
     return {
         "min_serving": release,
         "tensorflow": meta_graph.meta_info_def.tensorflow_version,
-        "graph_version": meta_graph.graph_def.versions.producer,
-        "ops": dict(sorted(Counter(node.op for node in _list_op_nodes(meta_graph.graph_def)).items())),
+        "graph_version": versions.producer,
+        "ops": dict(sorted(ops.items())),
         "ignored_attributes": [fact for fact in newer if fact in _HARMLESS],
     }
 
@@ -89,18 +96,11 @@ def _list_op_nodes(graph: tf.compat.v1.GraphDef) -> Iterable[tf.compat.v1.NodeDe
         yield from (node for node in nodes if node.op not in functions)
 
 
-def _find_version_problems(meta_graph: tf.compat.v1.MetaGraphDef, release: str) -> Iterable[str]:
-    versions, served = meta_graph.graph_def.versions, read_graph_versions()[release]
-    if versions.min_consumer > served or served in versions.bad_consumers:
-        yield f"GraphDef {versions.min_consumer} ({release} supports {served})"
-
-
-def _find_xla_problems(meta_graph: tf.compat.v1.MetaGraphDef) -> Iterable[str]:
+def _find_xla_problems(graph: tf.compat.v1.GraphDef) -> Iterable[str]:
     """Yield a problem if there are functions that XLA must compile: stock servers do not contain its compiler.
 
     "Could not find compiler for platform", tensorflow/serving issues 2214 and 2217, versions 2.13.1 and 2.14.0.
     """
-    graph = meta_graph.graph_def
     nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
     marked = [function.signature.name for function in graph.library.function if _has_jit_compile(function)]
     marked += [node.name for node in nodes if _has_jit_compile(node)]
@@ -112,19 +112,11 @@ def _has_jit_compile(message: Message) -> bool:
     return "_XlaMustCompile" in message.attr and message.attr["_XlaMustCompile"].b
 
 
-def _find_unknown_ops(meta_graph: tf.compat.v1.MetaGraphDef) -> list[str]:
-    ops = sorted({node.op for node in _list_op_nodes(meta_graph.graph_def)})
-    known = find_registered_ops(ops)
-    return [f"{op} (not an op of TensorFlow or tensorflow-text)" for op in ops if op not in known]
-
-
-def _find_newer_facts(meta_graph: tf.compat.v1.MetaGraphDef, release: str) -> set[str]:
-    """Return the ops, attributes and values of a graph that a release does not know, as the table spells them."""
+def _find_newer_facts(nodes: Iterable[tf.compat.v1.NodeDef], known: Mapping[str, Message], release: str) -> set[str]:
+    """Return the ops, attributes and values of nodes that a release does not know, as the table spells them."""
     releases = list(read_graph_versions())
     newer_releases = releases[releases.index(release) + 1 :]
     newer_facts = {fact for fact, first in read_first_releases().items() if first in newer_releases}
-    nodes = list(_list_op_nodes(meta_graph.graph_def))
-    known = find_registered_ops({node.op for node in nodes})
     return newer_facts & {fact for node in nodes for fact in _list_facts(node, known.get(node.op))}
 
 

@@ -105,7 +105,8 @@ def _split_softmax(function: Message) -> None:
     replacements = {}
     for node in [node for node in function.node_def if node.op == "Softmax"]:
         types, reduced = {"T": _FLOAT}, {"T": _FLOAT, "Tidx": _INTEGER}
-        axis = _add_constant(function, f"{node.name}/axis", -1)
+        axis = _add_node(function, f"{node.name}/axis", "Const", [], {"dtype": _INTEGER})
+        function.node_def[-1].attr["value"].tensor.CopyFrom(tf.make_tensor_proto(-1, tf.int32))
         largest = _add_node(function, f"{node.name}/max", "Max", [node.input[0], axis], reduced)
         shifted = _add_node(function, f"{node.name}/shifted", "Sub", [node.input[0], largest], types)
         powers = _add_node(function, f"{node.name}/exp", "Exp", [shifted], types)
@@ -125,12 +126,6 @@ def _add_node(function: Message, name: str, op: str, inputs: Iterable[str], type
     if op in ("Max", "Sum"):
         node.attr["keep_dims"].b = True
     return f"{name}:{_OUTPUTS[op]}:0"
-
-
-def _add_constant(function: Message, name: str, value: int) -> str:
-    output = _add_node(function, name, "Const", [], {"dtype": _INTEGER})
-    function.node_def[-1].attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, tf.int32))
-    return output
 
 
 def _replace_inputs(function: Message, replacements: Mapping[str, str]) -> None:

@@ -1,6 +1,7 @@
 """Convert a model and its tokenizer to a SavedModel that accepts raw strings and returns the answers of its task."""
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterator, Mapping
 
@@ -40,39 +41,28 @@ def write_saved_model(
         task: the task that it was fine-tuned for, if any.
         folder: the folder to write to.
     """
-    served = ServedModel(model, tokenizer, task)
-    tf.saved_model.save(served, str(folder), signatures=served.signatures())
+    owner = tf.Module()  # the root must own all variables in use, but no Keras objects
+    owner.weights = [variable.value for variable in model.variables]
+    tf.saved_model.save(owner, str(folder), signatures=build_signatures(model, tokenizer, task))
     rewrite_saved_model(folder)
 
 
-class ServedModel(tf.Module):
-    """The root object of the SavedModel: the model's variables and the functions that use them."""
+def build_signatures(
+    model: keras.Model, tokenizer: BertTokenizer, task: Task | None
+) -> dict[str, tf.types.experimental.ConcreteFunction]:
+    """Trace the functions of a SavedModel, keyed by the names of their signatures; see `write_saved_model`."""
+    call = functools.partial(call_model, model)
+    ids = build_ids_function(model, run=separate_few_rows(call, count_tokens))
+    function = build_text_function(model, separate_few_rows(call, count_real_tokens), tokenizer, task)
+    if function is None:
+        return {IDS: ids, SERVING_DEFAULT: ids}
 
-    def __init__(self, model: keras.Model, tokenizer: BertTokenizer, task: Task | None):
-        super().__init__(name="bert_keras")
-        self._weights = [variable.value for variable in model.variables]  # the root must own all variables in use
-        self._model = _Untracked(model)
-        self._text_function = _Untracked(
-            build_text_function(model, separate_few_rows(self._call, count_real_tokens), tokenizer, task)
-        )
+    def from_texts(**texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        with _skip_padding(model):
+            return accept_empty_batch(function.answer)(*(texts[name] for name in function.inputs))
 
-    def signatures(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
-        """Return the traced functions, keyed by the names of their signatures."""
-        ids = build_ids_function(self._model.value, run=separate_few_rows(self._call, count_tokens))
-        return {IDS: ids, SERVING_DEFAULT: self._build_text_signature() if self._text_function.value else ids}
-
-    def _build_text_signature(self) -> tf.types.experimental.ConcreteFunction:
-        function = self._text_function.value
-
-        def from_texts(**texts: tf.Tensor) -> dict[str, tf.Tensor]:
-            with _skip_padding(self._model.value):
-                return accept_empty_batch(function.answer)(*(texts[name] for name in function.inputs))
-
-        specs = {name: tf.TensorSpec([None], tf.string, name=name) for name in function.inputs}
-        return tf.function(from_texts, autograph=False).get_concrete_function(**specs)
-
-    def _call(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        return call_model(self._model.value, features)
+    specs = {name: tf.TensorSpec([None], tf.string, name=name) for name in function.inputs}
+    return {IDS: ids, SERVING_DEFAULT: tf.function(from_texts, autograph=False).get_concrete_function(**specs)}
 
 
 def build_text_function(
@@ -106,29 +96,26 @@ def run_in_chunks(run: RunModel) -> RunModel:
     def run_all(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         specs = {name: tf.TensorSpec([None, None], values.dtype) for name, values in features.items()}
         traced = tf.function(run, input_signature=[specs], autograph=False).get_concrete_function()  # once
-        fits_in_one = tf.shape(features["token_ids"])[0] <= _CHUNK_SIZE
-        return tf.cond(fits_in_one, lambda: traced(features), lambda: _run_chunk_by_chunk(traced, features))
+        num_chunks = (tf.shape(features["token_ids"])[0] + _CHUNK_SIZE - 1) // _CHUNK_SIZE
+
+        def run_chunk(number, arrays):
+            chunk = slice(number * _CHUNK_SIZE, (number + 1) * _CHUNK_SIZE)
+            outputs = traced({name: values[chunk] for name, values in features.items()})
+            return number + 1, {name: array.write(number, outputs[name]) for name, array in arrays.items()}
+
+        def run_chunk_by_chunk() -> dict[str, tf.Tensor]:
+            arrays = {
+                name: tf.TensorArray(spec.dtype, num_chunks, infer_shape=False, element_shape=spec.shape)
+                for name, spec in traced.structured_outputs.items()
+            }
+            _, arrays = tf.while_loop(
+                lambda number, _: number < num_chunks, run_chunk, (0, arrays), parallel_iterations=1
+            )
+            return {name: array.concat() for name, array in arrays.items()}
+
+        return tf.cond(num_chunks <= 1, lambda: traced(features), run_chunk_by_chunk)
 
     return run_all
-
-
-def _run_chunk_by_chunk(
-    traced: tf.types.experimental.ConcreteFunction, features: Mapping[str, tf.Tensor]
-) -> dict[str, tf.Tensor]:
-    num_sequences = tf.shape(features["token_ids"])[0]
-    num_chunks = (num_sequences + _CHUNK_SIZE - 1) // _CHUNK_SIZE
-    arrays = {
-        name: tf.TensorArray(spec.dtype, num_chunks, infer_shape=False, element_shape=spec.shape)
-        for name, spec in traced.structured_outputs.items()
-    }
-
-    def run_chunk(number, arrays):
-        chunk = slice(number * _CHUNK_SIZE, (number + 1) * _CHUNK_SIZE)
-        outputs = traced({name: values[chunk] for name, values in features.items()})
-        return number + 1, {name: array.write(number, outputs[name]) for name, array in arrays.items()}
-
-    _, arrays = tf.while_loop(lambda number, _: number < num_chunks, run_chunk, (0, arrays), parallel_iterations=1)
-    return {name: array.concat() for name, array in arrays.items()}
 
 
 @contextlib.contextmanager
@@ -140,10 +127,3 @@ def _skip_padding(model: keras.Model) -> Iterator[None]:
         yield
     finally:
         encoder.unpad_in_inference = before
-
-
-class _Untracked:
-    """Hide a value from `tf.Module`, so that only variables and functions are saved, not Keras objects."""
-
-    def __init__(self, value: object):
-        self.value = value

@@ -8,20 +8,17 @@ their classes but pins its own TensorFlow release, so the five messages that are
 import os
 import pathlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the ops of the tokenizer
 from google.protobuf.message import DecodeError
 
-from bert_keras.errors import InputError, ParityError
-from bert_keras.export.saved_model.proto_messages import build_message_class
-from bert_keras.export.settings import check_model_name
+from bert_keras.errors import ParityError
+from bert_keras.message_builder import build_messages
 
 WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"
-MAX_REQUESTS = 1000  # a server refuses a model with more
 
 # tensorflow_serving/apis/{model,predict,prediction_log}.proto: field, number, type. On the wire, a nested message (here
 # a tensor) is a bytes field, and a map is a repeated message with a key and a value.
@@ -32,21 +29,7 @@ _MESSAGES = {
     "PredictLog": {"request": (1, "PredictRequest")},
     "PredictionLog": {"predict_log": (6, "PredictLog")},
 }
-_PredictionLog = build_message_class(_MESSAGES, "PredictionLog")
-
-
-class WarmupRequest(NamedTuple):
-    """A request of a warm-up file.
-
-    Attributes:
-        model_name: the name under which the model is served.
-        signature: the name of a signature.
-        inputs: its inputs, keyed by name; strings are `bytes`.
-    """
-
-    model_name: str
-    signature: str
-    inputs: dict[str, np.ndarray]
+_PredictionLog = build_messages("bert_keras.warmup", _MESSAGES)["PredictionLog"]
 
 
 def write_warmup(
@@ -58,37 +41,30 @@ def write_warmup(
         folder: contains `saved_model.pb`.
         model_name: the name under which the model will be served.
         requests: each a signature's name and its inputs, arrays of the signature's dtypes keyed by name. A server runs
-            them one after the other, so a few of different sizes are enough.
-
-    Raises:
-        InputError: there is no SavedModel, there are no requests or too many, or the name cannot be part of a URL.
+            them one after the other, so a few of different sizes are enough; it refuses a model with more than 1000.
     """
-    folder = pathlib.Path(folder)
-    check_model_name(model_name)
-    if not (folder / "saved_model.pb").is_file():
-        raise InputError(f"{folder} contains no saved_model.pb: write the SavedModel first")
-    if not 1 <= len(requests) <= MAX_REQUESTS:
-        raise InputError(f"{len(requests):,} warm-up requests were given; a server accepts 1 to {MAX_REQUESTS:,}")
-    path = folder / WARMUP_FILE
+    path = pathlib.Path(folder, WARMUP_FILE)
     path.parent.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(path)) as writer:
         for signature, inputs in requests:
-            writer.write(_encode(model_name, signature, inputs))
+            log = _PredictionLog()
+            request = log.predict_log.request
+            request.model_spec.name, request.model_spec.signature_name = model_name, signature
+            for name in sorted(inputs):  # so that equal requests have equal bytes
+                request.inputs.add(key=name, value=tf.make_tensor_proto(inputs[name]).SerializeToString())
+            writer.write(log.SerializeToString(deterministic=True))
 
 
-def read_warmup(folder: str | os.PathLike) -> list[WarmupRequest]:
-    """Return the requests of a SavedModel's warm-up file.
+def read_warmup(folder: str | os.PathLike) -> list[tuple[str, str, dict[str, np.ndarray]]]:
+    """Return the requests of a SavedModel's warm-up file: the names of the model and the signature, and the inputs.
 
     Raises:
-        ParityError: there is no such file, it is damaged, or it contains other records.
+        ParityError: there is no such file, or it is damaged.
     """
     path = pathlib.Path(folder, WARMUP_FILE)
-    if not path.is_file():
-        raise ParityError(f"{path} does not exist; expected warm-up requests there: export again")
     try:
-        records = [record.numpy() for record in tf.data.TFRecordDataset(str(path))]
-        return [_decode(record) for record in records]
-    except (tf.errors.DataLossError, DecodeError, _RecordError) as error:
+        return [_decode(record.numpy()) for record in tf.data.TFRecordDataset(str(path))]
+    except (tf.errors.OpError, DecodeError) as error:
         raise ParityError(f"{path} is not a file of warm-up requests ({_find_reason(error)}): export again") from None
 
 
@@ -104,32 +80,21 @@ def replay_warmup(folder: str | os.PathLike) -> int:
     """
     requests = read_warmup(folder)
     signatures = tf.saved_model.load(str(folder)).signatures
-    for number, request in enumerate(requests, 1):
-        if problem := _find_problem(request, signatures):
-            raise ParityError(f"warm-up request {number} of {folder} {problem}: export again")
+    for number, (_, signature, inputs) in enumerate(requests, 1):
+        try:
+            signatures[signature](**{name: tf.constant(value) for name, value in inputs.items()})
+        except (tf.errors.OpError, KeyError, TypeError, ValueError) as error:
+            raise ParityError(
+                f"warm-up request {number} of {folder} fails in the signature {signature!r} ({_find_reason(error)}): "
+                "export again"
+            ) from None
     return len(requests)
 
 
-class _RecordError(ValueError):
-    """A record is another kind of message."""
-
-
-def _encode(model_name: str, signature: str, inputs: Mapping[str, np.ndarray]) -> bytes:
-    log = _PredictionLog()
-    request = log.predict_log.request
-    request.model_spec.name, request.model_spec.signature_name = model_name, signature
-    for name in sorted(inputs):  # so that equal requests have equal bytes
-        request.inputs.add(key=name, value=tf.make_tensor_proto(inputs[name]).SerializeToString())
-    return log.SerializeToString(deterministic=True)
-
-
-def _decode(record: bytes) -> WarmupRequest:
-    log = _PredictionLog.FromString(record)
-    if not log.HasField("predict_log"):
-        raise _RecordError("a record is not a request for a prediction")
-    request = log.predict_log.request
+def _decode(record: bytes) -> tuple[str, str, dict[str, np.ndarray]]:
+    request = _PredictionLog.FromString(record).predict_log.request
     inputs = {entry.key: _parse_tensor(entry.value) for entry in request.inputs}
-    return WarmupRequest(request.model_spec.name, request.model_spec.signature_name, inputs)
+    return request.model_spec.name, request.model_spec.signature_name, inputs
 
 
 def _parse_tensor(encoded: bytes) -> np.ndarray:
@@ -137,32 +102,6 @@ def _parse_tensor(encoded: bytes) -> np.ndarray:
     tensor = tf.compat.v1.AttrValue().tensor
     tensor.MergeFromString(encoded)
     return tf.make_ndarray(tensor)
-
-
-def _find_problem(request: WarmupRequest, signatures: Mapping[str, Callable]) -> str:
-    """Send a request and return the reason if it fails, or "" if it succeeds."""
-    if request.signature not in signatures:
-        return f"is for the signature {request.signature!r}; the model has {', '.join(sorted(signatures))}"
-    function = signatures[request.signature]
-    specs = function.structured_input_signature[1]
-    if set(request.inputs) != set(specs):
-        return f"has {_list_names(request.inputs)}; the signature {request.signature!r} expects {_list_names(specs)}"
-    for name, spec in specs.items():
-        given = tf.TensorSpec.from_tensor(tf.constant(request.inputs[name]))
-        if given.dtype != spec.dtype or not given.shape.is_compatible_with(spec.shape):
-            return (
-                f"has {name} as {given.dtype.name} {given.shape}; the signature {request.signature!r} expects "
-                f"{spec.dtype.name} {spec.shape}"
-            )
-    try:
-        function(**{name: tf.constant(value) for name, value in request.inputs.items()})
-    except tf.errors.OpError as error:
-        return f"fails in the signature {request.signature!r} ({_find_reason(error)})"
-    return ""
-
-
-def _list_names(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names)) or "nothing"
 
 
 def _find_reason(error: Exception) -> str:

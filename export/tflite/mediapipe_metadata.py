@@ -5,7 +5,6 @@ model; the files that it refers to are appended as a ZIP. It is written here, be
 be imported on current Python versions, and so that writing a file for a phone does not need mediapipe.
 """
 
-import enum
 import os
 import pathlib
 import zipfile
@@ -35,30 +34,13 @@ OUTPUTS = {
 }  # and its MediaPipe task
 
 
-class _Model(enum.IntEnum):  # field numbers of the table `ModelMetadata`; likewise below
-    NAME, DESCRIPTION, VERSION, SUBGRAPHS, AUTHOR, LICENSE, FILES, MIN_PARSER_VERSION = range(8)
-
-
-class _Subgraph(enum.IntEnum):
-    NAME, DESCRIPTION, INPUTS, OUTPUTS, FILES, INPUT_UNITS = range(6)
-
-
-class _Tensor(enum.IntEnum):
-    NAME, DESCRIPTION, DIMENSION_NAMES, CONTENT, UNITS, STATS, FILES = range(7)
-
-
-class _Unit(enum.IntEnum):
-    OPTIONS_TYPE, OPTIONS = range(2)
-
-
-class _BertTokenizer(enum.IntEnum):
-    VOCABULARY_FILES = 0
-
-
-class _File(enum.IntEnum):
-    NAME, DESCRIPTION, TYPE = range(3)
-
-
+# field numbers of tables
+_NAME, _DESCRIPTION = 0, 1  # of `ModelMetadata`, `TensorMetadata` and `AssociatedFile`
+_SUBGRAPHS, _MIN_PARSER_VERSION = 3, 7  # of `ModelMetadata`
+_INPUTS, _OUTPUTS, _INPUT_UNITS = 2, 3, 5  # of `SubGraphMetadata`
+_TENSOR_FILES, _FILE_TYPE = 6, 2  # of `TensorMetadata` and `AssociatedFile`
+_OPTIONS_TYPE, _OPTIONS = 0, 1  # of `ProcessUnit`
+_VOCABULARY_FILES = 0  # of `BertTokenizerOptions`
 _BERT_TOKENIZER_OPTIONS = 4  # in the union `ProcessUnitOptions`
 _TENSOR_AXIS_LABELS, _VOCABULARY = 2, 5  # in the enumeration `AssociatedFileType`
 
@@ -98,10 +80,10 @@ def add_metadata(
     inputs, output, width = _read_tensors(path, content)
     labels = _check_labels(path, output, width, labels)
     metadata = {
-        _Model.NAME: name,
-        _Model.DESCRIPTION: description,
-        _Model.SUBGRAPHS: [_build_subgraph(inputs, output, labels)],
-        _Model.MIN_PARSER_VERSION: MIN_PARSER_VERSION,
+        _NAME: name,
+        _DESCRIPTION: description,
+        _SUBGRAPHS: [_build_subgraph(inputs, output, labels)],
+        _MIN_PARSER_VERSION: MIN_PARSER_VERSION,
     }
     builder = flatbuffers.Builder()
     builder.Finish(_write_table(builder, metadata), IDENTIFIER)
@@ -147,28 +129,28 @@ def _check_labels(path: pathlib.Path, output: str, width: int, labels: Sequence[
 
 
 def _build_subgraph(inputs: list[str], output: str, labels: list[str] | None) -> dict:
-    vocabulary = {_File.NAME: VOCABULARY_FILE, _File.DESCRIPTION: "one token per line", _File.TYPE: _VOCABULARY}
+    vocabulary = {_NAME: VOCABULARY_FILE, _DESCRIPTION: "one token per line", _FILE_TYPE: _VOCABULARY}
     tokenizer = {
-        _Unit.OPTIONS_TYPE: _BERT_TOKENIZER_OPTIONS,
-        _Unit.OPTIONS: {_BertTokenizer.VOCABULARY_FILES: [vocabulary]},
+        _OPTIONS_TYPE: _BERT_TOKENIZER_OPTIONS,
+        _OPTIONS: {_VOCABULARY_FILES: [vocabulary]},
     }
-    label_file = {_File.NAME: LABELS_FILE, _File.DESCRIPTION: "one class per line", _File.TYPE: _TENSOR_AXIS_LABELS}
+    label_file = {_NAME: LABELS_FILE, _DESCRIPTION: "one class per line", _FILE_TYPE: _TENSOR_AXIS_LABELS}
     return {
-        _Subgraph.INPUTS: [{_Tensor.NAME: INPUT_NAMES[name], _Tensor.DESCRIPTION: name} for name in inputs],
-        _Subgraph.OUTPUTS: [{_Tensor.NAME: output, **({} if labels is None else {_Tensor.FILES: [label_file]})}],
-        _Subgraph.INPUT_UNITS: [tokenizer],
+        _INPUTS: [{_NAME: INPUT_NAMES[name], _DESCRIPTION: name} for name in inputs],
+        _OUTPUTS: [{_NAME: output, **({} if labels is None else {_TENSOR_FILES: [label_file]})}],
+        _INPUT_UNITS: [tokenizer],
     }
 
 
 def _write_table(builder: flatbuffers.Builder, table: dict) -> int:
-    """Write a table, `{field: string, enumeration value, table or list of tables}`, and return its offset."""
+    """Write a table, `{field number: string, enumeration value, table or list of tables}`, and return its offset."""
     offsets = {field: _write_value(builder, value) for field, value in table.items() if not isinstance(value, int)}
     builder.StartObject(max(table) + 1)
     for field, value in table.items():
         if field in offsets:
-            builder.PrependUOffsetTRelativeSlot(int(field), offsets[field], 0)
+            builder.PrependUOffsetTRelativeSlot(field, offsets[field], 0)
         else:
-            builder.PrependUint8Slot(int(field), value, 0)
+            builder.PrependUint8Slot(field, value, 0)
     return builder.EndObject()
 
 

@@ -4,24 +4,22 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from bert_keras.errors import InputError
 from bert_keras.export.client_bundle.bundle_files import make_probes, write_tflite_bundle
 from bert_keras.export.client_bundle.client_description import ModelFile
 from bert_keras.export.export_job import ExportJob
-from bert_keras.export.parity.parity_check import TOLERANCE, ParityCheck, start_ids_check
+from bert_keras.export.parity.parity_check import TOLERANCE, ParityCheck, start_check
 from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES, ProbeSet
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.quantization_search import score_file, search_quantization
-from bert_keras.export.settings import ExportSettings
 from bert_keras.export.targets import WRITTEN_BY
 from bert_keras.export.tflite.mediapipe_metadata import LABELS_FILE, OUTPUTS, VOCABULARY_FILE, add_metadata
 from bert_keras.export.tflite.output_conversion import get_output_conversion
 from bert_keras.export.tflite.tflite_file import list_constant_types, parse_tflite, read_signatures
 from bert_keras.export.tflite.to_tflite import (
     SIGNATURE,
-    TfliteSource,
     trace_tflite_source,
     write_tflite_from_source,
 )
@@ -31,13 +29,6 @@ from bert_keras.publishing import publish_folder
 DEFAULT_LENGTH = 128
 # The mean difference of an output, in standard deviations, on random ids
 RELATIVE_TOLERANCES = {"float16": 0.005, "dynamic_int8": 0.15, "dynamic_int4": 0.6}  # MiniLM: 0.0008, 0.059 and 0.34
-
-CompleteReport = Callable[[dict], dict]
-
-
-def count_checks(settings: ExportSettings) -> int:
-    """Return the number of files that are checked."""
-    return len(set(settings.quantizations)) * (2 if settings.tflite_lengths else 1)
 
 
 def export_tflite(job: ExportJob) -> None:
@@ -53,28 +44,41 @@ def export_tflite(job: ExportJob) -> None:
     folder = job.publishing.enter_context(publish_folder(job.out / "tflite", WRITTEN_BY, overwrite=job.overwrite))
     length = choose_length(reference, settings.tflite_length)
     job.stages.begin("writing TFLite files")
-    _write_vocabulary_and_labels(reference, folder)
+    (folder / VOCABULARY_FILE).write_bytes(encode_vocabulary(reference.tokenizer.vocabulary))
+    if labels := getattr(reference.task, "labels", ()):
+        (folder / LABELS_FILE).write_text("".join(f"{label}\n" for label in labels), encoding="utf-8")
+    in_mediapipe = runs_in_mediapipe(reference)
     task = reference.task and reference.task.with_length(min(length, reference.task.max_sequence_length))
     probes = make_probes(reference, task, length)
     files = []
     with contextlib.ExitStack() as sources:
         source = sources.enter_context(trace_tflite_source(reference.model, {SIGNATURE: length}))
-        write = functools.partial(_write_file, reference, source, folder, settings.model_name)
+
+        def write(quantization: str) -> pathlib.Path:
+            """Write a file with one signature, and metadata for MediaPipe if it can run the model."""
+            path = _build_path(folder, quantization)
+            write_tflite_from_source(source, path, quantization)
+            if in_mediapipe:
+                description = f"{reference.task.name}, texts of up to {length} tokens, {quantization}"
+                labels, name = getattr(reference.task, "labels", None), settings.model_name
+                add_metadata(path, reference.tokenizer, name=name, description=description, labels=labels)
+            return path
+
         quantizations, scores = _choose_quantizations(job, write, folder, length)
         for quantization in quantizations:
             path = _build_path(folder, quantization) if settings.is_automatic else write(quantization)
-            complete = functools.partial(_add_scores, reference, path, length, settings.examples, scores)
+            complete = functools.partial(_add_scores, job, path, length, scores)
             files.append(_begin_check(job, path, {SIGNATURE: length}, quantization, complete))
         if settings.tflite_lengths:
             lengths = {f"length_{length}": length for length in settings.tflite_lengths}
-            source = sources.enter_context(trace_tflite_source(reference.model, lengths))
+            with_lengths = sources.enter_context(trace_tflite_source(reference.model, lengths))
             for quantization in quantizations:
                 path = _build_path(folder, quantization, "_lengths")
-                write_tflite_from_source(source, path, quantization)
+                write_tflite_from_source(with_lengths, path, quantization)
                 files.append(_begin_check(job, path, lengths, quantization))
     job.completions.append(
         lambda reports: write_tflite_bundle(
-            job, folder, files, task=task, probes=probes, reports=reports, in_mediapipe=runs_in_mediapipe(reference)
+            job, folder, files, task=task, probes=probes, reports=reports, in_mediapipe=in_mediapipe
         )
     )
 
@@ -107,9 +111,9 @@ def start_tflite_check(
     quantization: str,
     probes: ProbeSet = DEFAULT_PROBES,
 ) -> ParityCheck:
-    """Start the parity check of a file; see `start_ids_check`."""
+    """Start the parity check of a file; see `start_check`."""
     conversion = get_output_conversion(reference.model)
-    return start_ids_check(
+    return start_check(
         reference,
         "tflite",
         path,
@@ -161,7 +165,7 @@ def _begin_check(
     path: pathlib.Path,
     lengths: dict[str, int],
     quantization: str,
-    complete_report: CompleteReport = dict,
+    complete_report: Callable[[dict], dict] = dict,
 ) -> ModelFile:
     """Start the parity check of a file, and return its description for programs."""
     start = functools.partial(start_tflite_check, job.reference, path, lengths, quantization, job.settings.probes)
@@ -173,31 +177,11 @@ def _build_path(folder: pathlib.Path, quantization: str, suffix: str = "") -> pa
     return folder / f"model_{quantization}{suffix}.tflite"
 
 
-def _write_file(
-    reference: Reference, source: TfliteSource, folder: pathlib.Path, name: str, quantization: str
-) -> pathlib.Path:
-    """Write a file with one signature, and metadata for MediaPipe if it can run the model."""
-    path = _build_path(folder, quantization)
-    write_tflite_from_source(source, path, quantization)
-    if runs_in_mediapipe(reference):
-        labels = getattr(reference.task, "labels", None)
-        description = f"{reference.task.name}, texts of up to {source.lengths[SIGNATURE]} tokens, {quantization}"
-        add_metadata(path, reference.tokenizer, name=name, description=description, labels=labels)
-    return path
-
-
-def _write_vocabulary_and_labels(reference: Reference, folder: pathlib.Path) -> None:
-    (folder / VOCABULARY_FILE).write_bytes(encode_vocabulary(reference.tokenizer.vocabulary))
-    if labels := getattr(reference.task, "labels", ()):
-        (folder / LABELS_FILE).write_text("".join(f"{label}\n" for label in labels), encoding="utf-8")
-
-
-def _add_scores(
-    reference: Reference, path: pathlib.Path, length: int, examples: Sequence | None, scores: dict | None, report: dict
-) -> dict:
+def _add_scores(job: ExportJob, path: pathlib.Path, length: int, scores: dict | None, report: dict) -> dict:
     """Add the scores of the checkpoint, the file, and the file with a phone's tokenizer to a report."""
     if scores is None:
         return report
+    reference, examples = job.reference, job.settings.examples
     if "file" not in scores:
         scores = {**scores, "file": score_file(reference, path, length, examples)}
     if runs_in_mediapipe(reference):

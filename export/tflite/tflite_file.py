@@ -61,20 +61,18 @@ def list_operators(file: schema.Model) -> tuple[tuple[str, ...], tuple[str, ...]
 
 def count_constant_bytes(file: schema.Model) -> int:
     """Return the size of a file's constant tensors, where shared ones are counted once."""
-    graphs = map(file.Subgraphs, range(file.SubgraphsLength()))
-    used = {graph.Tensors(index).Buffer() for graph in graphs for index in range(graph.TensorsLength())}
-    return sum(file.Buffers(index).DataLength() for index in used)
+    return sum(file.Buffers(index).DataLength() for index in {tensor.Buffer() for tensor in _list_tensors(file)})
 
 
 def list_constant_types(file: schema.Model) -> set[str]:
     """Return the types of a file's constant tensors: "FLOAT32", "FLOAT16", "INT8" and so on."""
     names = {number: name for name, number in vars(schema.TensorType).items() if not name.startswith("_")}
-    tensors = [
-        graph.Tensors(index)
-        for graph in map(file.Subgraphs, range(file.SubgraphsLength()))
-        for index in range(graph.TensorsLength())
-    ]
-    return {names[tensor.Type()] for tensor in tensors if file.Buffers(tensor.Buffer()).DataLength()}
+    return {names[tensor.Type()] for tensor in _list_tensors(file) if file.Buffers(tensor.Buffer()).DataLength()}
+
+
+def _list_tensors(file: schema.Model) -> Iterator[schema.Tensor]:
+    for graph in map(file.Subgraphs, range(file.SubgraphsLength())):
+        yield from map(graph.Tensors, range(graph.TensorsLength()))
 
 
 def read_signatures(file: schema.Model) -> dict[str, Signature]:

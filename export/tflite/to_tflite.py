@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import NamedTuple
 
 import keras
@@ -109,7 +109,14 @@ def trace_tflite_source(model: keras.Model, lengths: Mapping[str, int]) -> Itera
     Raises:
         InputError: a length is out of range, or the model computes in 16 bits.
     """
-    _check_model(model, lengths.values())
+    encoder = get_encoder(model)
+    for length in lengths.values():
+        check_integer("length", length, 2, encoder.config.max_sequence_length)
+    if encoder.compute_dtype != "float32":
+        raise InputError(
+            f"the model computes in {encoder.compute_dtype}, for which TFLite has no operators: load it under the "
+            "Keras policy float32, and choose a quantization for the file"
+        )
     convert = get_output_conversion(model).convert
     functions = {
         name: build_ids_function(model, batch_size=1, length=length, convert_outputs=convert)
@@ -171,18 +178,6 @@ def check_tflite(content: bytes, *, weight_bytes: int) -> TfliteFacts:
             "weights: the converter left some out"
         )
     return TfliteFacts(len(content), found, weight_bytes, builtin)
-
-
-def _check_model(model: keras.Model, lengths: Iterable[int]) -> None:
-    encoder = get_encoder(model)
-    longest = encoder.config.max_sequence_length
-    for length in lengths:
-        check_integer("length", length, 2, longest)
-    if encoder.compute_dtype != "float32":
-        raise InputError(
-            f"the model computes in {encoder.compute_dtype}, for which TFLite has no operators: load it under the "
-            "Keras policy float32, and choose a quantization for the file"
-        )
 
 
 def _find_used_variables(function: tf.types.experimental.ConcreteFunction) -> set[int]:

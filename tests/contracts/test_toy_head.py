@@ -136,7 +136,7 @@ def expect_stars(reference, texts):
     """Compare the stars of a SavedModel with those of the checkpoint."""
     from bert_keras.export.parity.expected_answers import CheckpointRun
 
-    stars = CheckpointRun.of_texts(reference, texts).decode()
+    stars = CheckpointRun(reference, texts).decode()
 
     def compare(comparison, answers):
         for expected, answer in zip(stars, answers, strict=True):

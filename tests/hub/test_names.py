@@ -61,6 +61,6 @@ def test_a_repository_to_write_to_has_an_owner():
 
 @pytest.mark.parametrize("name", ["", "a..b", "a b", "/a", "a/", "a.lock", "a//b", "-a", "a~b", "a:b"])
 def test_a_branch_has_a_name_that_git_allows(name):
-    assert check_revision("feature/v2.0") == "feature/v2.0"
+    check_revision("feature/v2.0")
     with pytest.raises(InputError, match="expected the name of a branch"):
         check_revision(name)

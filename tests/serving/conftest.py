@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 import bert_keras as bk
-from bert_keras.export.description import write_description
+from bert_keras.export.export_job import write_description
 from bert_keras.export.onnx.to_onnx import FLOAT32, write_onnx
 from bert_keras.export.saved_model.to_saved_model import write_saved_model
 from tests.export.conftest import LENGTH, WORDS, build, load_once, make_task

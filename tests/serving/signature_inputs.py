@@ -1,5 +1,7 @@
 """Texts for which the server and a SavedModel must give the same outputs, and the comparison."""
 
+import base64
+
 import numpy as np
 
 # empty and long texts, unknown words, invalid UTF-8, control characters, accents at the edges of words
@@ -39,6 +41,20 @@ def make_inputs(kind: str) -> dict[str, np.ndarray]:
     if kind == "null_answerer":
         return {"question": np.roll(texts, 1), "context": texts}
     return {"text": texts}
+
+
+def build_rest_request(signature: str, inputs: dict[str, np.ndarray]) -> dict:
+    """Return the body of a REST request in column format; bytes that are not UTF-8 become `{"b64": ...}`."""
+    return {"signature_name": signature, "inputs": {name: _to_json(values.tolist()) for name, values in inputs.items()}}
+
+
+def _to_json(value: object) -> object:
+    if isinstance(value, list):
+        return [_to_json(one) for one in value]
+    try:
+        return value.decode() if isinstance(value, bytes) else value
+    except UnicodeDecodeError:
+        return {"b64": base64.b64encode(value).decode()}
 
 
 def make_ids() -> dict[str, np.ndarray]:

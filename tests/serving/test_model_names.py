@@ -14,7 +14,8 @@ def write_next_to_onnx(folder, name):
 
 
 def write_next_to_saved_model(folder, name):
-    write_serving_files(folder / "serving", name, requests=[("ids", {"token_ids": np.ones([1, 3], "int32")})])
+    requests = [("ids", {"token_ids": np.ones([1, 3], "int32")})]
+    write_serving_files(folder / "serving", name, requests=requests, min_serving="2.13")
 
 
 @pytest.mark.parametrize("write", [write_next_to_onnx, write_next_to_saved_model])

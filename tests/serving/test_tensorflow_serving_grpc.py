@@ -24,7 +24,7 @@ from tensorflow_serving.apis import (
 )
 
 from bert_keras.export.saved_model.op_audit import read_meta_graph
-from bert_keras.export.saved_model.saved_model_artifact import write_serving_files
+from bert_keras.export.saved_model.saved_model_artifact import build_example_requests, write_serving_files
 from tests.marks import slow, slow_except
 
 from .conftest import KINDS, SAVED
@@ -318,9 +318,8 @@ def test_exported_client_script_prints_the_outputs_of_the_saved_model(
     server, saved_models, saved_model_folders, signature, run, tmp_path
 ):
     [kind] = SAVED
-    (tmp_path / "saved_model").mkdir()
-    (tmp_path / "saved_model/1").symlink_to(saved_model_folders(kind))
-    write_serving_files(tmp_path / "serving", kind)
+    requests = build_example_requests(saved_model_folders(kind))
+    write_serving_files(tmp_path / "serving", kind, requests=requests, min_serving="2.13")
     script = tmp_path / f"serving/request_{signature}.py"
     stdout = run(script, server.grpc_address)
     given = runpy.run_path(str(script))["INPUTS"]

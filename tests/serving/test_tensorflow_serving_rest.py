@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.export.description import write_description
-from bert_keras.export.saved_model.saved_model_artifact import build_rest_request, write_serving_files
+from bert_keras.export.export_job import write_description
+from bert_keras.export.saved_model.saved_model_artifact import build_example_requests, write_serving_files
 from bert_keras.tasks.engines.artifact_files import DESCRIPTION
 from tests.marks import slow_except
 
 from .conftest import KINDS, SAVED
 from .predictor_outputs import assert_are_answers, expect_outputs, make_texts
 from .running_server import RunningServer
-from .signature_inputs import assert_same_outputs, make_ids, make_inputs
+from .signature_inputs import assert_same_outputs, build_rest_request, make_ids, make_inputs
 
 ROWS = [["the cat sat", "on a mat"], ["dog", ""]]
 TEXTS = [row[0] for row in ROWS]
@@ -115,9 +115,8 @@ def test_rows_and_columns_have_the_same_values(server, kind):
 
 @pytest.mark.parametrize("kind", slow_except(KINDS, quick=SAVED))
 def test_exported_example_requests_are_answered(server, saved_models, saved_model_folders, kind, tmp_path):
-    (tmp_path / "saved_model").mkdir()
-    (tmp_path / "saved_model/1").symlink_to(saved_model_folders(kind))
-    write_serving_files(tmp_path / "serving", kind)
+    requests = build_example_requests(saved_model_folders(kind))
+    write_serving_files(tmp_path / "serving", kind, requests=requests, min_serving="2.13")
     for path in sorted(tmp_path.glob("serving/request_*.json")):
         answer = server.request("POST", f"/v1/models/{kind}:predict", content=path.read_bytes())
         body = json.loads(path.read_text("utf-8"))

@@ -45,23 +45,22 @@ def add_arguments(options: Options) -> None:
 def run(arguments: argparse.Namespace) -> Result:
     """Run the command, and return its result to print."""
     from bert_keras.export.pushing.pushed_card import CardOptions
-    from bert_keras.export.pushing.pushing import Push, check_target, plan_push, upload_plan
-    from bert_keras.hub.uploading import check_can_upload
+    from bert_keras.export.pushing.pushing import Push, PushTarget, plan_push, upload_plan
+    from bert_keras.hub.client import check_can_upload
 
     if not arguments.dry_run:
         check_can_upload("push")
     card = CardOptions(arguments.license, arguments.base_model, arguments.dataset or [], arguments.language or [])
     contents = {"artifacts": arguments.artifacts, "with_saved_model": arguments.saved_model}
-    check_target(arguments.revision, create_pr=arguments.create_pr)
-    plan = plan_push(arguments.folder, arguments.repository, card, **contents)
+    target = {name: getattr(arguments, name) for name in ("private", "revision", "create_pr", "message")}
+    plan = plan_push(arguments.folder, PushTarget(arguments.repository, **target), card, **contents)
     print_settings("push", _describe_settings(arguments, plan))
-    target = {"private": arguments.private, "revision": arguments.revision, "create_pr": arguments.create_pr}
-    return _describe_pushed(Push(plan) if arguments.dry_run else upload_plan(plan, message=arguments.message, **target))
+    return _describe_pushed(Push(plan) if arguments.dry_run else upload_plan(plan))
 
 
 def _describe_settings(arguments: argparse.Namespace, plan: PushPlan) -> dict[str, object]:
     sizes = plan.sizes
-    shown = {"folder": arguments.folder, "repository": plan.repository}
+    shown = {"folder": arguments.folder, "repository": plan.target.repository}
     if arguments.artifacts:
         shown["artifacts"] = arguments.artifacts
     target = "a pull request" if arguments.create_pr else f"the branch {arguments.revision or 'main'}"
@@ -77,7 +76,7 @@ def _describe_pushed(pushed: Push) -> Result:
     """Return what was pushed, or with `--dry-run` what would be."""
     plan, sizes = pushed.plan, pushed.plan.sizes
     result = {
-        "repository": plan.repository,
+        "repository": plan.target.repository,
         "url": pushed.url,
         "commit": pushed.commit,
         "files": sizes,

@@ -6,7 +6,7 @@ model repository extension.
 
 import types
 
-from bert_keras.serving.messages.message_builder import build_messages, pair_messages
+from bert_keras.message_builder import build_messages, pair_messages
 
 _PARAMETERS = "map<string, InferParameter>"
 _TENSOR_METADATA = {"name": (1, "string"), "datatype": (2, "string"), "shape": (3, "repeated int64")}

@@ -12,7 +12,7 @@ protobuf skips the others:
 
 import types
 
-from bert_keras.serving.messages.message_builder import build_messages, pair_messages
+from bert_keras.message_builder import build_messages, pair_messages
 
 _DATA_TYPES = """INVALID FLOAT DOUBLE INT32 UINT8 INT16 INT8 STRING COMPLEX64 INT64 BOOL QINT8 QUINT8 QINT32 BFLOAT16
     QINT16 QUINT16 UINT16 COMPLEX128 HALF RESOURCE VARIANT UINT32 UINT64"""

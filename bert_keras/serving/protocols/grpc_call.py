@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 import grpc
 
 from bert_keras.errors import InputError
+from bert_keras.message_builder import Methods
 from bert_keras.serving.errors import Reason, ServingError
-from bert_keras.serving.messages.message_builder import Methods
 from bert_keras.serving.protocols.model_calls import UnknownSignatureError
 from bert_keras.serving.served_version import ServedVersion
 from bert_keras.serving.server_state import ServerState

@@ -18,11 +18,11 @@ def build_embedder(run: RunModel, tokenizer: BertTokenizer, task: SentenceEmbedd
     def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
         text = tf.strings.join([prompt, text]) if prompt else text
         batch = encode_in_graph(tokenizer, [tokenizer.tokenize(text)], max_sequence_length=task.max_sequence_length)
-        return {"embedding": run({**batch.features, **pooling_features(batch.features["padding_mask"])})["embedding"]}
-
-    def pooling_features(padding_mask: tf.Tensor) -> dict[str, tf.Tensor]:
-        positions = tf.range(tf.shape(padding_mask)[1])
-        return {"pooling_mask": padding_mask * tf.cast(positions >= num_unpooled, tf.int32)} if num_unpooled else {}
+        features, padding_mask = dict(batch.features), batch.features["padding_mask"]
+        if num_unpooled:
+            is_pooled = tf.range(tf.shape(padding_mask)[1]) >= num_unpooled
+            features["pooling_mask"] = padding_mask * tf.cast(is_pooled, tf.int32)
+        return {"embedding": run(features)["embedding"]}
 
     return TextFunction(("text",), answer)
 

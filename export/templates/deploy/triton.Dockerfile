@@ -16,7 +16,9 @@ ENV PIP_BREAK_SYSTEM_PACKAGES=1
 # Keep NumPy 1: with NumPy 2.0 to 2.4 the server of 24.10 ends its Python process at the first request.
 # --no-deps leaves out TensorFlow and Keras, which an ONNX file does not need.
 RUN pip install --no-cache-dir \
-$triton_packages
+%each triton_packages
+        "$package" \
+%end
     && pip install --no-cache-dir --no-deps --find-links /tmp/wheels "bert-keras==$${BERT_KERAS_VERSION}"
 
 # The image contains the ONNX folder once: the model for ids finds its files through a link.

@@ -10,7 +10,8 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.errors import InputError
-from bert_keras.export.deployment_bundle import make_dns_name, write_deployment_files
+from bert_keras.export.deployment_bundle import make_dns_name
+from bert_keras.export.settings import ExportSettings
 from tests.commands import run_cli
 from tests.export.conftest import KINDS
 from tests.export.deployment.conftest import NAME
@@ -100,10 +101,10 @@ def test_names_are_valid_in_kubernetes(name, dns_name):
     assert re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", dns_name)
 
 
-def test_model_name_must_be_valid_in_a_url(tmp_path):
-    with pytest.raises(InputError, match=r"model's name is 'a/b'; expected letters"):
-        write_deployment_files(tmp_path / "deploy", "a/b", signature={}, num_bytes=1, task=None)
-    assert not (tmp_path / "deploy").exists()
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "-a", "ä"])
+def test_model_name_must_be_valid_in_a_url(name):
+    with pytest.raises(InputError, match=rf"model's name is {name!r}; expected letters"):
+        ExportSettings(model_name=name)
 
 
 def test_written_python_has_no_lint(deployed, tmp_path):

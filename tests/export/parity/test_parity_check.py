@@ -71,7 +71,7 @@ GRAPHS = {  # faults of the graph
 @pytest.mark.parametrize("fault", ["tanh for erf", "cased for uncased"])
 def test_wrong_graph_is_rejected(fault, references, monkeypatch, in_this_process):
     written = GRAPHS[fault](monkeypatch, references("pair_classifier"))
-    signatures = to_saved_model.ServedModel(written.model, written.tokenizer, written.task).signatures()
+    signatures = to_saved_model.build_signatures(written.model, written.tokenizer, written.task)
     report = FakeArtifact(signatures).report(references("pair_classifier"), monkeypatch)
     assert not report["passed"], report
     assert describe_differences(report)

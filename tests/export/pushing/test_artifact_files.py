@@ -59,7 +59,7 @@ def test_onnx_and_tflite_files_get_the_names_that_clients_expect(out, checkpoint
         name: ARTIFACTS[number] for name, number in places.items()
     }
     assert set(found.files) == {*places, "tflite/README.md", "tflite/vocab.txt", "parity.json"}
-    assert found.names == sorted(places)
+    assert found.artifacts == sorted(places)
     assert found.left_out == sorted(SAVED_MODELS)
     report = json.loads(found.files["parity.json"])
     assert sorted(report["artifacts"]) == sorted(places)
@@ -77,7 +77,7 @@ def test_the_newest_saved_model_is_pushed_on_request(out, checkpoint):
 def test_a_saved_model_that_is_not_there_is_not_left_out_silently(out, checkpoint):
     for name in SAVED_MODELS:
         shutil.rmtree(out / name)
-    assert find_artifact_files(out, checkpoint).names
+    assert find_artifact_files(out, checkpoint).artifacts
     with pytest.raises(
         InputError, match=r"artifacts has no SavedModel with a parity report; expected saved_model/VERSION"
     ):

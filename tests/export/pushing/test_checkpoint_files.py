@@ -33,16 +33,16 @@ def test_only_files_of_the_model_and_files_that_we_wrote_are_pushed(folder):
     (folder / "weights.bin").write_text("")
     written = ["trials.json", "adapter/adapter_config.json"]
     write_json(folder / ".bert_keras.json", {"written_by": "finetune", "files": [*written, "weights.bin", ".env"]})
-    found = find_checkpoint_files(folder)
-    assert set(found.pushed) == MODEL_FILES | {"metrics.json", "trials.json"}
-    assert all(path == folder / name for name, path in found.pushed.items())
+    _, found = find_checkpoint_files(folder)
+    assert set(found.files) == MODEL_FILES | {"metrics.json", "trials.json"}
+    assert all(path == folder / name for name, path in found.files.items())
     assert found.left_out == sorted({*filter(None, OTHERS.values()), "weights.bin"})
 
 
 def test_the_modules_of_an_embedder_are_pushed(tmp_path):
-    found = find_checkpoint_files(write_embedder(tmp_path / "embedder"))
+    _, found = find_checkpoint_files(write_embedder(tmp_path / "embedder"))
     modules = {"modules.json", "1_Pooling/config.json", "sentence_bert_config.json"}
-    assert set(found.pushed) == MODEL_FILES | modules | {"config_sentence_transformers.json"}
+    assert set(found.files) == MODEL_FILES | modules | {"config_sentence_transformers.json"}
     assert found.left_out == []
 
 

@@ -41,8 +41,8 @@ def get_function(references, saved):
         if kind not in functions and kind in QUICK:
             functions[kind] = functools.partial(load_once(str(saved(kind)))[0], "serving_default")
         elif kind not in functions:
-            served = to_saved_model.ServedModel(*_parts(references(kind)))
-            functions[kind] = functools.partial(_answer, served, served._build_text_signature())
+            signatures = to_saved_model.build_signatures(*_parts(references(kind)))
+            functions[kind] = functools.partial(_answer, signatures["serving_default"])
         return functions[kind]
 
     return get
@@ -62,8 +62,7 @@ def served(get_function):
     return answer
 
 
-def _answer(owner, function, texts):
-    del owner  # kept alive, because it owns the variables
+def _answer(function, texts):
     outputs = function(**{name: tf.constant(column, tf.string) for name, column in texts.items()})
     return {name: values.numpy() for name, values in outputs.items()}
 
@@ -96,7 +95,7 @@ def test_predictions_of_every_task_equal_its_checkpoint(kind, references, served
     reference, comparison = references(kind), Comparison(TOLERANCE)
     names = build_text_function(reference.model, None, reference.tokenizer, reference.task).inputs
     texts = parity_check._choose_texts(reference, DEFAULT_PROBES, names)
-    answer = served(kind, **parity_check._build_text_inputs(names, texts))
+    answer = served(kind, **{name: to_bytes_array([one[i] for one in texts]) for i, name in enumerate(names)})
     expect_text_answers(reference, texts)(comparison, parity_check._split_answers([answer], [range(len(texts))]))
     report = comparison.report()
     assert report["passed"], report
@@ -270,7 +269,7 @@ def test_default_prompt_is_prepended_to_served_texts(include_prompt, references)
     bare = references("embedder")
     settings = {"prompts": {"query": "Katze 1,2 "}, "default_prompt_name": "query", "include_prompt": include_prompt}
     reference = bare.with_task(dataclasses.replace(bare.task, **settings))
-    function = to_saved_model.ServedModel(*_parts(reference))._build_text_signature()
+    function = to_saved_model.build_signatures(*_parts(reference))["serving_default"]
     answer = function(text=tf.constant([text.encode() for text in TEXTS]))["embedding"].numpy()
     expected = [one["embedding"] for one in Predictor(*_parts(reference))(TEXTS)]
     np.testing.assert_allclose(answer, expected, rtol=0, atol=TOLERANCE)

@@ -13,7 +13,12 @@ from bert_keras.export.artifacts import check_can_be_scored
 from bert_keras.export.parity import parity_check
 from bert_keras.export.parity.probe_inputs import THOROUGH_PROBES
 from bert_keras.export.parity.reference import Reference
-from bert_keras.export.quantization_search import TfliteRunner, convert_to_points, score_file, search_quantization
+from bert_keras.export.quantization_search import (
+    convert_to_points,
+    load_tflite_runner,
+    score_file,
+    search_quantization,
+)
 from bert_keras.export.settings import QUANTIZATIONS, ExportSettings
 from bert_keras.export.targets import check_export_target
 from bert_keras.export.tflite import tflite_artifact
@@ -203,7 +208,7 @@ SCORED = ("windowed_classifier", "multi_label", "token_classifier", "question_an
 @pytest.mark.parametrize("kind", slow_except(SCORED, quick=["token_classifier"]))
 def test_predictions_of_a_file_equal_its_checkpoint(kind, references, tflite_file):
     reference = references(kind)
-    run = TfliteRunner(tflite_file(kind), reference.model, LENGTH, is_token_level=reference.task.is_token_level)
+    run = load_tflite_runner(tflite_file(kind), reference.model, LENGTH, is_token_level=reference.task.is_token_level)
     predictor = Predictor(reference.model, reference.tokenizer, reference.task)
     texts = ["the cat sat on a mat and every dog ran off with its red hat . " * 2, "", "a dog"]
     inputs = [(text, texts[0]) for text in texts] if kind == "question_answerer" else texts

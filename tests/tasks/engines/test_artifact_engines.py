@@ -13,7 +13,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.cli.main import main
 from bert_keras.errors import InputError
-from bert_keras.export.description import write_description
+from bert_keras.export.export_job import write_description
 from bert_keras.export.onnx.to_onnx import FLOAT32
 from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.engines.artifact_files import DESCRIPTION, ENGINES, find_artifact, is_artifact

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from bert_keras.serving.messages.message_builder import build_messages
+from bert_keras.message_builder import build_messages
 
 TABLE = {
     "Kind": {"NONE": 0, "SOME": 4},
