@@ -1,42 +1,26 @@
 """Start the gRPC server: TensorFlow Serving's services, the Open Inference Protocol, and the health protocol.
 
-Load balancers and Kubernetes ask the health protocol whether a server is ready. Source:
-https://github.com/grpc/grpc/blob/master/doc/health-checking.md, without the method `Watch`. A client that gets
-UNIMPLEMENTED for `Watch` assumes that the server is healthy.
+Load balancers and Kubernetes ask the health protocol whether a server is ready.
 """
 
 import grpc
 from google.protobuf.message import Message
 
 from bert_keras.errors import InputError
-from bert_keras.serving.messages import open_inference as triton
-from bert_keras.serving.messages import tensorflow_serving as tensorflow
-from bert_keras.serving.messages.message_builder import build_messages, pair_messages
-from bert_keras.serving.protocols.grpc_call import make_generic_handler
-from bert_keras.serving.protocols.open_inference_grpc import InferenceService
-from bert_keras.serving.protocols.tensorflow_serving_grpc import ModelService, PredictionService
+from bert_keras.serving.messages.definitions import MESSAGES
+from bert_keras.serving.protocols.grpc_service import GrpcCall, GrpcService
+from bert_keras.serving.protocols.open_inference_grpc import INFERENCE
+from bert_keras.serving.protocols.tensorflow_serving_grpc import MODEL, PREDICTION
 from bert_keras.serving.server_state import ServerState
 
-_HEALTH = {
-    "HealthCheckRequest": {"service": (1, "string")},
-    "HealthCheckResponse": {"status": (1, "HealthCheckResponse.ServingStatus")},
-    "HealthCheckResponse.ServingStatus": {"UNKNOWN": 0, "SERVING": 1, "NOT_SERVING": 2, "SERVICE_UNKNOWN": 3},
-}
-HEALTH_SERVICE = "grpc.health.v1.Health"
-HEALTH_METHODS = pair_messages(build_messages("grpc.health.v1", _HEALTH), {"Check": "HealthCheck"})
-HealthCheckRequest, HealthCheckResponse = HEALTH_METHODS["Check"]
+_HEALTH = GrpcService("grpc.health.v1.Health")
+SERVICES = (PREDICTION, MODEL, INFERENCE, _HEALTH)
 
 
-class _Health:
-    """Implementation of grpc.health.v1.Health."""
-
-    def __init__(self, server: ServerState):
-        self._server = server
-
-    async def check(self, request: Message, context: grpc.aio.ServicerContext) -> Message:
-        """Return whether the server answers, whatever service is asked for."""
-        is_ready = self._server.is_ready
-        return HealthCheckResponse(status=HealthCheckResponse.SERVING if is_ready else HealthCheckResponse.NOT_SERVING)
+@_HEALTH.method("Check", is_open=True)
+async def _check_health(call: GrpcCall, request: Message) -> Message:
+    """Return whether the server answers, whatever service is asked for."""
+    return MESSAGES.HealthCheckResponse(status="SERVING" if call.server.is_ready else "NOT_SERVING")
 
 
 async def start_grpc_server(server: ServerState) -> tuple[grpc.aio.Server, int]:
@@ -52,15 +36,7 @@ async def start_grpc_server(server: ServerState) -> tuple[grpc.aio.Server, int]:
         ("grpc.so_reuseport", 0),
     ]
     running = grpc.aio.server(options=options)
-    services = (
-        (tensorflow.PREDICTION_SERVICE, tensorflow.PREDICTION_METHODS, PredictionService),
-        (tensorflow.MODEL_SERVICE, tensorflow.MODEL_METHODS, ModelService),
-        (triton.INFERENCE_SERVICE, triton.INFERENCE_METHODS, InferenceService),
-        (HEALTH_SERVICE, HEALTH_METHODS, _Health),
-    )
-    running.add_generic_rpc_handlers(
-        [make_generic_handler(name, methods, make(server)) for name, methods, make in services]
-    )
+    running.add_generic_rpc_handlers([service.make_handler(server) for service in SERVICES])
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = f"{host}:{settings.grpc_port}"
     try:

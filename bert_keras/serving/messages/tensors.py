@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from bert_keras.checks import format_count, quote
 from bert_keras.errors import InputError
-from bert_keras.serving.messages.tensorflow_serving import DATA_TYPES, MESSAGES
+from bert_keras.serving.messages.definitions import DATA_TYPES, MESSAGES
 
 MAX_REPEATED = 2**20  # so a `TensorProto` of 30 bytes can become an array of 8 MiB, but not of 8 GiB
 _LENGTH_BYTES = 4  # before each string

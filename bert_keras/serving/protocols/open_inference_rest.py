@@ -22,8 +22,8 @@ from bert_keras.serving.protocols.model_calls import (
     get_specs,
     run_signature,
 )
+from bert_keras.serving.repository import ModelRepository
 from bert_keras.serving.served_version import ServedVersion
-from bert_keras.tasks.signatures import TensorSpec
 
 _JSON_LENGTH = b"inference-header-content-length"
 _PLACES = ("/v2/models/{name}", "/v2/models/{name}/versions/{version}")
@@ -187,22 +187,22 @@ def _make_reply(
 
 @OPEN_INFERENCE.get(*_PLACES, summary="inputs and outputs of a model", statuses=(400, 401, 404))
 async def _describe_model(call: Call) -> Reply:
-    version = find_version(call)
-    inputs, outputs = get_specs(version, SERVING_DEFAULT)
-    return make_json_reply(
-        {
-            "name": version.name,
-            "versions": [str(one.number) for one in call.repository.list_versions() if one.name == version.name],
-            "platform": f"bert_keras_{version.description['engine']}",
-            "inputs": [describe_tensor(spec) for spec in inputs],
-            "outputs": [describe_tensor(spec) for spec in outputs],
-        }
+    return make_json_reply(describe_model(find_version(call), call.repository))
+
+
+def describe_model(version: ServedVersion, repository: ModelRepository) -> dict[str, object]:
+    """Return the metadata of a model, with the names of the fields of the protocol."""
+    inputs, outputs = (
+        [{"name": spec.name, "datatype": find_type(spec.dtype).datatype, "shape": list(spec.shape)} for spec in specs]
+        for specs in get_specs(version, SERVING_DEFAULT)
     )
-
-
-def describe_tensor(spec: TensorSpec) -> dict[str, object]:
-    """Return the metadata of an input or output."""
-    return {"name": spec.name, "datatype": find_type(spec.dtype).datatype, "shape": list(spec.shape)}
+    return {
+        "name": version.name,
+        "versions": [str(one.number) for one in repository.list_versions() if one.name == version.name],
+        "platform": f"bert_keras_{version.description['engine']}",
+        "inputs": inputs,
+        "outputs": outputs,
+    }
 
 
 @OPEN_INFERENCE.get(

@@ -23,10 +23,10 @@ from bert_keras.serving.protocols.model_calls import (
     read_version,
     run_signature,
 )
+from bert_keras.serving.repository import ModelRepository
 from bert_keras.serving.served_version import ServedVersion
 from bert_keras.tasks.signatures import TensorSpec
 
-METHOD = "tensorflow/serving/predict"
 _PLACES = ("/v1/models/{name}", "/v1/models/{name}/versions/{version}", "/v1/models/{name}/labels/{label}")
 
 
@@ -178,16 +178,29 @@ def _check_problem(version: ServedVersion, signature: str, *, is_regression: boo
 @TENSORFLOW_SERVING.get(*_PLACES, summary="whether versions are loaded", statuses=(400, 401, 404))
 async def _get_status(call: Call) -> Reply:
     number = find_version(call).number if "label" in call.parameters else read_version(call.parameters.get("version"))
-    statuses = call.repository.list_statuses(call.parameters["name"], number)
-    described = [
+    return make_json_reply(describe_statuses(call.repository, call.parameters["name"], number))
+
+
+def describe_statuses(repository: ModelRepository, name: str, number: int | None) -> dict[str, object]:
+    """Return the states of the versions of a model as a GetModelStatusResponse in JSON.
+
+    Args:
+        repository: the models.
+        name: the model.
+        number: the only version to describe; None: all.
+
+    Raises:
+        ServingError: there is no such model or version.
+    """
+    statuses = [
         {
             "version": str(version),
             "state": status.state.name,
             "status": {"error_code": "UNKNOWN" if status.message else "OK", "error_message": status.message},
         }
-        for version, status in statuses.items()
+        for version, status in repository.list_statuses(name, number).items()
     ]
-    return make_json_reply({"model_version_status": described})
+    return {"model_version_status": statuses}
 
 
 @TENSORFLOW_SERVING.get(
@@ -195,17 +208,22 @@ async def _get_status(call: Call) -> Reply:
 )
 async def _get_metadata(call: Call) -> Reply:
     version = find_version(call)
+    spec = {"name": version.name, "signature_name": "", "version": str(version.number)}
+    return make_json_reply({"model_spec": spec, "metadata": {"signature_def": describe_signatures(version)}})
+
+
+def describe_signatures(version: ServedVersion) -> dict[str, object]:
+    """Return the inputs and outputs of the signatures of a model as a SignatureDefMap in JSON."""
     signatures = {
         name: {
             "inputs": {spec.name: _describe_tensor(name, spec) for spec in inputs},
             "outputs": {spec.name: _describe_tensor("StatefulPartitionedCall", spec) for spec in outputs},
-            "method_name": METHOD,
+            "method_name": "tensorflow/serving/predict",
             "defaults": {},
         }
         for name, (inputs, outputs) in version.description["signatures"].items()
     }
-    spec = {"name": version.name, "signature_name": "", "version": str(version.number)}
-    return make_json_reply({"model_spec": spec, "metadata": {"signature_def": {"signature_def": signatures}}})
+    return {"signature_def": signatures}
 
 
 def _describe_tensor(prefix: str, spec: TensorSpec) -> dict[str, object]:
