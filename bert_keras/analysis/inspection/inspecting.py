@@ -118,9 +118,9 @@ class Inspection:
             >>> bk.inspect("demo/classifier", "The with statement").to_html()[:15]
             '<!DOCTYPE html>'
         """
-        from bert_keras.analysis.inspection.inspection_page import render_page
+        from bert_keras.analysis.inspection.inspection_page import render_inspection
 
-        return render_page(self, sections)
+        return render_inspection(self, sections)
 
     def save(
         self,
@@ -152,7 +152,11 @@ class Inspection:
         if pictures:
             check_matplotlib()
         with publish_folder(out, "inspect", overwrite=overwrite) as folder:
-            sections = [*(self._make_size_sections() if pictures else ()), *sections]
+            if pictures:
+                from bert_keras.analysis.cost_model import components, plan_figures
+
+                parameters = plan_figures.make_parameters_section(components.count_parameters(self.model))
+                sections = [parameters, plan_figures.make_inference_memory_section(self.model), *sections]
             (folder / PAGE).write_text(self.to_html(sections), encoding="utf-8")
             write_json(folder / NUMBERS, self.to_dict())
             names = [PAGE, NUMBERS]
@@ -161,13 +165,6 @@ class Inspection:
 
                 names += save_figures([*draw_figures(self), *sections], folder)
         return names
-
-    def _make_size_sections(self) -> list[FigureSection]:
-        """Create the sections on parameters and memory."""
-        from bert_keras.analysis.cost_model.components import count_parameters
-        from bert_keras.analysis.cost_model.plan_figures import make_inference_memory_section, make_parameters_section
-
-        return [make_parameters_section(count_parameters(self.model)), make_inference_memory_section(self.model)]
 
 
 def inspect(

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from bert_keras.analysis.inspection.html_page import (
     PAGE,
     escape,
-    render_header,
-    render_html,
     render_image,
+    render_page,
     render_section,
 )
 from bert_keras.checks import is_integer, read_field
@@ -36,7 +35,8 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 
 _SCRIPTS = ("page_tools.js", "page_charts.js", "page_training.js")
 _CONFUSION = "Rows are true classes, columns predicted classes; the color is the share of the row."
-_FOOTER = "<footer><p>Made by <code>bert-keras inspect --training</code>. It loads no external resources.</p></footer>"
+_AVERAGES = "Each training point is an average over the steps since the previous point. "
+_HELD_OUT_EXAMPLES = "Held-out examples are not used for training."
 _COLORS = dict(zip(("training", "held out"), COLORS, strict=False))
 
 
@@ -68,6 +68,12 @@ class Chart:
     name: str
     over: str
     curves: tuple[Curve, ...]
+
+    def to_data(self) -> dict:
+        """Return what the script of the page draws."""
+        places = {name: place for place, name in enumerate(_COLORS, 1)}
+        series = [{**dataclasses.asdict(curve), "place": places[curve.name]} for curve in self.curves]
+        return {"series": series, "xLabel": self.over, "yLabel": self.name, "label": f"{self.name} by {self.over}"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -226,12 +232,18 @@ def render_training_page(history: TrainingHistory) -> str:
     """Render the page of a training history."""
     title = f"Training of {history.folder.absolute().name}"
     facts = {name.replace("_", " "): f"{value:.4g}" for name, value in history.scores.items()}
-    sections = [render_section("curves", "Curves", _describe(history.charts), _render_charts(history.charts))]
+    elements = "".join(
+        f'<div><h3>{escape(chart.name)}</h3><div id="chart-{place}"></div></div>'
+        for place, chart in enumerate(history.charts)
+    )
+    over = history.charts[0].over
+    sentences = f"Losses, scores and learning rate by {over}. {_AVERAGES if over == 'step' else ''}{_HELD_OUT_EXAMPLES}"
+    sections = [render_section("curves", "Curves", sentences, f'<div class="side-by-side">{elements}</div>')]
     if history.confusion is not None:
         image = render_image("Confusion matrix", to_data_uri(history.confusion, "png"))
         sections.append(render_section("confusion", "Confusion matrix", _CONFUSION, image))
-    body = f"{render_header(title, facts)}<main>{''.join(sections)}</main>\n{_FOOTER}"
-    return render_html(title, body, {"charts": list(map(_to_data, history.charts))}, _SCRIPTS)
+    data = {"charts": [chart.to_data() for chart in history.charts]}
+    return render_page(title, "".join(sections), data, _SCRIPTS, command="inspect --training", facts=facts)
 
 
 def draw_training(history: TrainingHistory) -> typing.Any:
@@ -253,26 +265,3 @@ def draw_training(history: TrainingHistory) -> typing.Any:
         axes.tick_params(labelsize=8)
         simplify_axes(axes)
     return figure
-
-
-def _describe(charts: Sequence[Chart]) -> str:
-    over = charts[0].over if charts else "step"
-    averages = "Each training point is an average over the steps since the previous point. " if over == "step" else ""
-    return f"Losses, scores and learning rate by {over}. {averages}Held-out examples are not used for training."
-
-
-def _render_charts(charts: Sequence[Chart]) -> str:
-    """Render the elements in which the script draws the charts."""
-    elements = "".join(
-        f'<div><h3>{escape(chart.name)}</h3><div id="chart-{place}"></div></div>' for place, chart in enumerate(charts)
-    )
-    return f'<div class="side-by-side">{elements}</div>'
-
-
-def _to_data(chart: Chart) -> dict:
-    places = {name: place for place, name in enumerate(_COLORS, 1)}
-    series = [
-        {"name": curve.name, "x": list(curve.x), "y": list(curve.y), "place": places[curve.name]}
-        for curve in chart.curves
-    ]
-    return {"series": series, "xLabel": chart.over, "yLabel": chart.name, "label": f"{chart.name} by {chart.over}"}

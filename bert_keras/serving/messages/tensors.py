@@ -83,14 +83,6 @@ def _get_type(types: Mapping[str, TensorType], name: str, source: str) -> Tensor
     return types[name]
 
 
-def _find_tensorflow_type(number: int, *, source: str) -> TensorType:
-    return _get_type(_BY_TENSORFLOW_NAME, _TENSORFLOW_NAMES.get(number, str(number)), source)
-
-
-def _find_infer_type(datatype: str, *, source: str) -> TensorType:
-    return _get_type(_BY_DATATYPE, datatype, source)
-
-
 def _to_tensor(array: np.ndarray) -> tuple[TensorType, np.ndarray]:
     """Return the type of an array, and the array with strings as bytes and little-endian numbers."""
     array = np.asarray(array)
@@ -171,7 +163,7 @@ def decode_tensor_proto(proto: Message, *, source: str = "the tensor") -> np.nda
         >>> decode_tensor_proto(MESSAGES.TensorProto(dtype=DATA_TYPES["DT_INT32"], int_val=[7])).item()
         7
     """
-    kind = _find_tensorflow_type(proto.dtype, source=source)
+    kind = _get_type(_BY_TENSORFLOW_NAME, _TENSORFLOW_NAMES.get(proto.dtype, str(proto.dtype)), source)
     if proto.tensor_shape.unknown_rank:
         raise InputError(f"{source} has an unknown shape; expected the size of each dimension: send its tensor_shape")
     shape = _check_shape((dimension.size for dimension in proto.tensor_shape.dim), source=source)
@@ -237,7 +229,7 @@ def decode_infer_tensor(tensor: Message, raw: _Buffer | None = None) -> np.ndarr
         if tensor.contents.ByteSize():
             raise InputError(f"{source} has both contents and raw bytes; expected one of them: remove its contents")
         return decode_raw_tensor(tensor.datatype, tensor.shape, raw, source=source)
-    kind = _find_infer_type(tensor.datatype, source=source)
+    kind = _get_type(_BY_DATATYPE, tensor.datatype, source)
     shape = _check_shape(tensor.shape, source=source)
     if kind.contents_field is None:
         raise InputError(
@@ -270,7 +262,7 @@ def decode_raw_tensor(datatype: str, shape: Sequence[int], raw: _Buffer, *, sour
         >>> decode_raw_tensor("BOOL", [2], bytes([1, 0])).tolist()
         [True, False]
     """
-    kind = _find_infer_type(datatype, source=source)
+    kind = _get_type(_BY_DATATYPE, datatype, source)
     shape = _check_shape(shape, source=source)
     if kind.is_string:
         return _to_strings(unpack_bytes(raw, math.prod(shape), source=source)).reshape(shape)

@@ -91,7 +91,9 @@ def describe_model(model: OpenModel) -> dict[str, object]:
     `serving_default` and of `ids`.
     """
     predictor, task = model.predictor, model.predictor.task
-    dimensions = _count_dimensions(predictor)
+    dimensions = None
+    if task.makes_vectors:
+        dimensions = len(predictor.answer([task.make_example("a")])[0]["embedding"])
     return {
         "task": task.name,
         "problem": task.problem,
@@ -119,13 +121,6 @@ def describe_model(model: OpenModel) -> dict[str, object]:
             ),
         },
     }
-
-
-def _count_dimensions(predictor: Predictor) -> int | None:
-    """Return the length of sentence vectors; None if the model makes none."""
-    if not predictor.task.makes_vectors:
-        return None
-    return len(predictor.answer([predictor.task.make_example("a")])[0]["embedding"])
 
 
 def _load_tensorflow() -> None:

@@ -73,16 +73,15 @@ class _Worker:
         self._runner: JobRunner | None = None
         self._is_imported, self._is_quick = threading.Event(), False
 
-    def start_loading(self) -> None:
-        """Start to load the model."""
+    def serve(self) -> None:
+        """Load the model, and answer jobs until the server closes the socket."""
         threading.Thread(target=self._import_and_load, name="loading", daemon=True).start()
         threading.Thread(target=self._load_after_import, name="loading with threads", daemon=True).start()
-
-    def serve(self) -> None:
-        """Answer jobs until the server closes the socket."""
         while messages := self._connection.receive():
             if self._runner is None:  # the server sends jobs only after `Ready`; the instances get normal priority
-                self._runner = self._start_runner()
+                from bert_keras.serving.worker.job_runner import JobRunner
+
+                self._runner = JobRunner(self._model.predictor, self._connection.send)
             for message in messages:
                 if isinstance(message, Job):
                     self._runner.submit(message)
@@ -135,11 +134,6 @@ class _Worker:
         message = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
         self._connection.send([LoadError(message)])
 
-    def _start_runner(self) -> JobRunner:
-        from bert_keras.serving.worker.job_runner import JobRunner
-
-        return JobRunner(self._model.predictor, self._connection.send)
-
 
 def main(arguments: list[str]) -> None:
     """Run the worker process."""
@@ -147,9 +141,7 @@ def main(arguments: list[str]) -> None:
         signal.signal(number, signal.SIG_IGN)
     compute_normally()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the instances use all cores
-    worker = _Worker(_Connection(int(arguments[0])), json.loads(arguments[1]))
-    worker.start_loading()
-    worker.serve()
+    _Worker(_Connection(int(arguments[0])), json.loads(arguments[1])).serve()
     os._exit(0)  # running batches have no reader
 
 
