@@ -6,27 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bert_keras.analysis.inspection import html_page, summaries
 from bert_keras.analysis.inspection.forward_pass import ForwardPass, count_scores
 from bert_keras.analysis.inspection.head_outputs import MAX_WORDS, MaskedPrediction, PredictedItem, Prediction
-from bert_keras.analysis.inspection.html_page import (
-    escape,
-    fill_template,
-    render_image,
-    render_page,
-    render_section,
-    render_table,
-)
-from bert_keras.analysis.inspection.summaries import (
-    HEADINGS,
-    MAX_POSITIONS,
-    NEAR_TOKENS,
-    HeadSummary,
-    Similarity,
-    average_by_distance,
-    compute_activations,
-    compute_position_similarity,
-    measure_gelu_difference,
-)
+from bert_keras.analysis.inspection.html_page import escape
 from bert_keras.figures import FigureSection, render_figure, to_data_uri
 
 if typing.TYPE_CHECKING:
@@ -63,23 +46,27 @@ def render_inspection(inspection: "Inspection", sections: Sequence[FigureSection
     num_shown, length = count_shown_tokens(inspection.attention.shape), len(inspection.tokens)
     truncation = "" if num_shown == length else _TRUNCATION.format(num_shown=num_shown, length=length)
     has_learned = "learned" in inspection.positions
-    difference, place = measure_gelu_difference()
-    main = fill_template(
+    difference, place = summaries.measure_gelu_difference()
+    figures = ""
+    for name, heading, sentence, figure in sections:
+        image = html_page.render_image(escape(heading), to_data_uri(render_figure(figure, "svg"), "svg"))
+        figures += html_page.render_section(escape(name), escape(heading), escape(sentence), image)
+    main = html_page.fill_template(
         "inspection.html",
         predictions=predictions,
         rounding_error=MAX_ROUNDING_ERROR,
         truncation=truncation,
-        near_tokens=NEAR_TOKENS,
+        near_tokens=summaries.NEAR_TOKENS,
         heads=_render_heads(inspection.heads),
         head_dim=config.head_dim,
         positions="Learned position embeddings compared with" if has_learned else _NO_POSITIONS,
         max_length=f"{config.max_sequence_length:,}",
         embedding_dim=f"{config.embedding_dim:,}",
-        num_positions=min(MAX_POSITIONS, config.max_sequence_length),
+        num_positions=min(summaries.MAX_POSITIONS, config.max_sequence_length),
         gelu_difference=f"{difference:.2e}",
         gelu_place=f"{place:.2f}",
         hidden_act=config.hidden_act,
-        figures="".join(map(_render_figure, sections)),
+        figures=figures,
     )
     facts = {
         "model": inspection.kind,
@@ -93,23 +80,17 @@ def render_inspection(inspection: "Inspection", sections: Sequence[FigureSection
         "pooler": "yes" if inspection.has_pooler else "no",
     }
     title, data = f"Inspection of {inspection.name}", make_page_data(inspection)
-    return render_page(title, main, data, _SCRIPTS, command="inspect", facts=facts, texts=texts, note=_NOTE)
+    return html_page.render_page(title, main, data, _SCRIPTS, command="inspect", facts=facts, texts=texts, note=_NOTE)
 
 
-def _render_heads(heads: Sequence[HeadSummary]) -> str:
-    columns = "".join(f"<th>{HEADINGS.get(name, name)}</th>" for name in _DIGITS)
+def _render_heads(heads: Sequence[summaries.HeadSummary]) -> str:
+    columns = "".join(f"<th>{summaries.HEADINGS.get(name, name)}</th>" for name in _DIGITS)
     header, rows = f'<th>layer</th><th>head</th><th class="word">kind</th>{columns}', ""
     for head in heads:
         numbers = "".join(f"<td>{getattr(head, name):.{digits}f}</td>" for name, digits in _DIGITS.items())
         place = f'<td>{head.layer}</td><td>{head.head}</td><td class="word">{escape(head.kind)}</td>'
         rows += f"<tr>{place}{numbers}</tr>"
-    return render_table(header, rows, "Attention heads", "head-table")
-
-
-def _render_figure(section: FigureSection) -> str:
-    title = escape(section.title)
-    image = render_image(title, to_data_uri(render_figure(section.figure, "svg"), "svg"))
-    return render_section(escape(section.name), title, escape(section.sentence), image)
+    return html_page.render_table(header, rows, "Attention heads", "head-table")
 
 
 def render_prediction(prediction: Prediction, texts: Sequence[str]) -> str:
@@ -120,8 +101,8 @@ def render_prediction(prediction: Prediction, texts: Sequence[str]) -> str:
     for index, text in enumerate(texts):
         if items := [item for item in prediction.items if item.text == index and item.is_predicted]:
             content += f'<blockquote dir="auto">{mark_items(text, items)}</blockquote>'
-    content += render_table(header, rows, "Model prediction")
-    return render_section("prediction", "Model prediction", escape(prediction.description), content)
+    content += html_page.render_table(header, rows, "Model prediction")
+    return html_page.render_section("prediction", "Model prediction", escape(prediction.description), content)
 
 
 def render_masked_predictions(predictions: Sequence[MaskedPrediction]) -> str:
@@ -129,9 +110,9 @@ def render_masked_predictions(predictions: Sequence[MaskedPrediction]) -> str:
     is_at_masks = predictions[0].probability is None
     header = '<th class="word">mask</th>' if is_at_masks else '<th class="word">masked token</th><th>probability</th>'
     rows = "".join(map(_render_masked_prediction, predictions))
-    table = render_table(f'{header}<th class="word">predictions</th>', rows, "Masked-token predictions")
+    table = html_page.render_table(f'{header}<th class="word">predictions</th>', rows, "Masked-token predictions")
     sentences = _AT_MASKS if is_at_masks else _AT_WORDS
-    return render_section("masked-predictions", "Masked-token predictions", sentences, table)
+    return html_page.render_section("masked-predictions", "Masked-token predictions", sentences, table)
 
 
 def mark_items(text: str, items: Sequence[PredictedItem]) -> str:
@@ -250,7 +231,7 @@ def _make_scores(forward_pass: ForwardPass) -> dict:
     }
 
 
-def _make_similarity(similarity: Similarity, num_shown: int) -> dict:
+def _make_similarity(similarity: summaries.Similarity, num_shown: int) -> dict:
     return {
         "to_previous": _to_list(similarity.to_previous[:, :num_shown]),
         "between": encode_cosines(similarity.between_tokens[:, :num_shown, :num_shown]),
@@ -265,15 +246,15 @@ def _make_similarity(similarity: Similarity, num_shown: int) -> dict:
 def _make_positions(positions: dict[str, np.ndarray]) -> dict:
     tables = []
     for name, table in positions.items():
-        cosines = compute_position_similarity(table)
-        shown = cosines[:MAX_POSITIONS, :MAX_POSITIONS]
-        distances = _to_list(average_by_distance(cosines), 3)
+        cosines = summaries.compute_position_similarity(table)
+        shown = cosines[: summaries.MAX_POSITIONS, : summaries.MAX_POSITIONS]
+        distances = _to_list(summaries.average_by_distance(cosines), 3)
         tables.append({"name": name, "cosines": encode_cosines(shown), "by_distance": distances})
     return {"shown": len(shown), "tables": tables}
 
 
 def _make_activations(hidden_act: str) -> dict:
-    curves = compute_activations()
+    curves = summaries.compute_activations()
     x = curves.pop("x")
     names = {name: f"{name} (this model)" if name == hidden_act else name for name in curves}
     return {

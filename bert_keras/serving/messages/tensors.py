@@ -89,7 +89,7 @@ def _to_tensor(array: np.ndarray) -> tuple[TensorType, np.ndarray]:
     if array.dtype.kind in "USO":
         values = [value.encode() if isinstance(value, str) else value for value in array.ravel().tolist()]
         if all(isinstance(value, bytes) for value in values):
-            return _BY_DTYPE["object"], _to_strings(values).reshape(array.shape)
+            return _BY_DTYPE["object"], np.fromiter(values, object, len(values)).reshape(array.shape)
     elif array.dtype.name in _BY_DTYPE:
         return _BY_DTYPE[array.dtype.name], array.astype(array.dtype.newbyteorder("<"), copy=False)
     raise InputError(
@@ -127,7 +127,7 @@ def _read_content(content: _Buffer, kind: TensorType, shape: tuple[int, ...], *,
 def _read_values(values: Sequence, kind: TensorType, *, source: str) -> np.ndarray:
     """Return the `(N,)` array of the N values of a repeated field; that of a small type accepts 32-bit integers."""
     if kind.is_string:
-        return _to_strings(list(values))
+        return np.fromiter(values, object, len(values))
     try:
         return np.fromiter(values, kind.stored_dtype, len(values)).view(kind.dtype)
     except OverflowError:
@@ -137,13 +137,6 @@ def _read_values(values: Sequence, kind: TensorType, *, source: str) -> np.ndarr
             f"{source} has the value {wrong} among its {kind.datatype} values; expected integers from {bounds.min} to "
             f"{bounds.max}: correct it, or choose a wider type"
         ) from None
-
-
-def _to_strings(values: list[bytes]) -> np.ndarray:
-    """Return N strings as an `(N,)` object array."""
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
 
 
 def decode_tensor_proto(proto: Message, *, source: str = "the tensor") -> np.ndarray:
@@ -265,7 +258,7 @@ def decode_raw_tensor(datatype: str, shape: Sequence[int], raw: _Buffer, *, sour
     kind = _get_type(_BY_DATATYPE, datatype, source)
     shape = _check_shape(shape, source=source)
     if kind.is_string:
-        return _to_strings(unpack_bytes(raw, math.prod(shape), source=source)).reshape(shape)
+        return np.fromiter(unpack_bytes(raw, math.prod(shape), source=source), object).reshape(shape)
     return _read_content(raw, kind, shape, source=source)
 
 

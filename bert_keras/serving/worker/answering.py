@@ -185,20 +185,16 @@ class Answering:
             count = sum(map(task.count_inputs, own))
             end = int(np.searchsorted(sequences.examples, first + count))
             part, begin, first = sequences.slice(begin, end), end, first + count
-            results.append(_check_length(part, limit) or EncodedJob(own_task, own, part))
+            result: EncodedJob | InputError = EncodedJob(own_task, own, part)
+            if limit is not None and (longest := int(part.lengths.max(initial=0))) > limit:
+                result = TooLongError(
+                    f"one text has {longest:,} tokens with special tokens; expected at most {limit:,}: shorten it, or "
+                    "allow that it is cut (truncate)"
+                )
+            results.append(result)
         return results
 
 
 def _select_best(task: Task, answers: list, top: int | None) -> list:
     """Return answers as JSON values with the `top` best ones of each; None: the answers themselves."""
     return answers if top is None else [task.to_json(answer, top) for answer in answers]
-
-
-def _check_length(sequences: EncodedSequences, limit: int | None) -> InputError | None:
-    """Return an error if a sequence is longer than the limit."""
-    if limit is None or (longest := int(sequences.lengths.max(initial=0))) <= limit:
-        return None
-    return TooLongError(
-        f"one text has {longest:,} tokens with special tokens; expected at most {limit:,}: shorten it, or allow that "
-        "it is cut (truncate)"
-    )

@@ -335,7 +335,7 @@ def _join_parts(running: _RunningJob) -> dict[str, np.ndarray]:
 def _make_error(job_id: int, error: Exception, timings: Timings) -> Result:
     """Return the result of a job that cannot be run; an error of ours is a sentence for the client."""
     status = TOO_LONG if isinstance(error, TooLongError) else INVALID if isinstance(error, InputError) else FAILED
-    return Result(job_id, status, str(error) if status != FAILED else _describe_failure(error), timings)
+    return Result(job_id, status, _describe_failure(error), timings)
 
 
 def _describe_failure(error: Exception) -> str:

@@ -21,9 +21,10 @@ from bert_keras.serving.scheduling import compute_normally, rest_garbage_collect
 from bert_keras.serving.worker.jobs import Cancellation, Job, LoadError, MessageReader, Ready, pack
 
 if TYPE_CHECKING:  # all else is imported by a thread of low priority
+    from bert_keras.serving.model_folders import ModelSource
     from bert_keras.serving.worker.job_runner import JobRunner
-    from bert_keras.serving.worker.model_opening import OpenModel
     from bert_keras.tasks.engines.artifact_files import Artifact
+    from bert_keras.tasks.predictor import Predictor
 
 _RECEIVED_BYTES = 1 << 18
 _LOWEST_PRIORITY = 19  # "nice"
@@ -67,9 +68,10 @@ class _Worker:
     """
 
     def __init__(self, connection: _Connection, source: dict):
-        self._connection, self._source = connection, source
+        self._connection, self._fields = connection, source
+        self._source: ModelSource | None = None
         self._artifact: Artifact | None = None
-        self._model: OpenModel | None = None
+        self._predictor: Predictor | None = None
         self._runner: JobRunner | None = None
         self._is_imported, self._is_quick = threading.Event(), False
 
@@ -81,7 +83,7 @@ class _Worker:
             if self._runner is None:  # the server sends jobs only after `Ready`; the instances get normal priority
                 from bert_keras.serving.worker.job_runner import JobRunner
 
-                self._runner = JobRunner(self._model.predictor, self._connection.send)
+                self._runner = JobRunner(self._predictor, self._connection.send)
             for message in messages:
                 if isinstance(message, Job):
                     self._runner.submit(message)
@@ -97,9 +99,9 @@ class _Worker:
             from bert_keras.serving.worker import job_runner, model_opening
 
             del job_runner
-            source = model_folders.ModelSource(**self._source)
-            self._artifact = model_folders.find_model(source)
-            self._is_quick = model_opening.runs_in_calling_thread(source, self._artifact)
+            self._source = model_folders.ModelSource(**self._fields)
+            self._artifact = model_folders.find_model(self._source)
+            self._is_quick = model_opening.runs_in_calling_thread(self._source, self._artifact)
         except Exception as error:
             self._report(error)
             return
@@ -115,18 +117,17 @@ class _Worker:
 
     def _load(self) -> None:
         """Load the model and report that it is ready, or why not."""
-        from bert_keras.serving.model_folders import ModelSource
         from bert_keras.serving.worker.model_opening import describe_model, open_model, warm_up
 
         try:
-            model = open_model(ModelSource(**self._source), self._artifact)
-            warm_up(model.predictor)
-            description = describe_model(model)
+            predictor = open_model(self._source, self._artifact)
+            warm_up(predictor)
+            description = describe_model(predictor, self._artifact)
         except Exception as error:
             self._report(error)
             return
         rest_garbage_collector()
-        self._model = model
+        self._predictor = predictor
         self._connection.send([Ready(description)])
 
     def _report(self, error: Exception) -> None:

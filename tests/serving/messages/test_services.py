@@ -11,6 +11,7 @@ from tensorflow_serving.apis.model_service_pb2_grpc import ModelServiceStub
 from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServiceStub
 
 from bert_keras.serving import grpc_server
+from bert_keras.serving.grpc_server import GrpcService
 from bert_keras.serving.messages.definitions import MESSAGES, find_methods
 from bert_keras.serving.messages.tensors import (
     decode_infer_inputs,
@@ -18,7 +19,6 @@ from bert_keras.serving.messages.tensors import (
     encode_infer_tensor,
     encode_tensor_proto,
 )
-from bert_keras.serving.protocols.grpc_service import GrpcService
 from bert_keras.serving.repository import ModelRepository
 from bert_keras.serving.server_state import ServerState
 from bert_keras.serving.settings import ServerSettings
