@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 
 import keras
 
-from bert_keras.checkpoints.saving import build_config
 from bert_keras.checkpoints.huggingface.sentence_transformers import write_modules
+from bert_keras.checkpoints.saving import build_config
 from bert_keras.export.parity.parity_check import ParityCheck
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.quantization_search import score_runner

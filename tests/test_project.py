@@ -25,7 +25,6 @@ ROOT_MODULES = {
     "features": ("errors",),
     "figures": ("errors", "extras"),
     "files": ("errors", "checks"),
-    "message_builder": (),
     "publishing": ("errors", "checks", "files", "staging"),
     "registration": (),  # imports by name, after Keras is imported
     "staging": ("errors", "checks", "files"),

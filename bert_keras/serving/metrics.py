@@ -5,13 +5,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
 
 from bert_keras import __version__
 from bert_keras.errors import MissingExtraError
 from bert_keras.serving.worker.jobs import Timings
 
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+_PARTS = {  # of the time of a job
+    "queue": "time of requests waiting",
+    "tokenization": "time of requests tokenizing, together with other requests",
+    "inference": "time of requests computing, together with other requests",
+}
 _TOKENS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 
@@ -24,26 +28,19 @@ class ServerMetrics:
         self._requests = Counter("bert_keras_requests", "requests by endpoint and status", labels, registry=registry)
         self._errors = Counter("bert_keras_errors", "requests that got an error", ["reason"], registry=registry)
         self._seconds = self._add_histogram("request_seconds", "time of requests", "endpoint")
-        self._parts = {
-            "queue": self._add_histogram("queue_seconds", "time of requests waiting"),
-            "tokenization": self._add_histogram(
-                "tokenization_seconds", "time of requests tokenizing, together with other requests"
-            ),
-            "inference": self._add_histogram(
-                "inference_seconds", "time of requests computing, together with other requests"
-            ),
-        }
+        self._parts = {part: self._add_histogram(f"{part}_seconds", text) for part, text in _PARTS.items()}
         self._batch_tokens = self._add_histogram("batch_tokens", "tokens of the batches of requests", buckets=_TOKENS)
         self._tokens = Counter("bert_keras_tokens", "tokens of requests", ["model"], registry=registry)
         started = Gauge("bert_keras_start_time_seconds", "start of the server, Unix time", registry=registry)
         started.set(time.time())
+        self._gauges: list[tuple[Gauge, Callable]] = []
         self._children: dict[object, object] = {}  # metrics by their labels, because `labels()` checks them each time
 
     def add_gauge(
         self, name: str, text: str, read: Callable[[], Iterable[tuple[tuple[str, ...], float]]], *labels: str
     ) -> None:
         """Add a gauge that is read when Prometheus asks: `read` returns values with their labels."""
-        self.registry.register(_ReadGauge(f"bert_keras_{name}", text, labels, read))
+        self._gauges.append((Gauge(f"bert_keras_{name}", text, labels, registry=self.registry), read))
 
     def _add_histogram(
         self, name: str, text: str, label: str = "model", buckets: tuple[float, ...] = _SECONDS
@@ -69,6 +66,10 @@ class ServerMetrics:
 
     def format(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
+        for gauge, read in self._gauges:
+            gauge.clear()  # of versions that are not served any more
+            for labels, value in read():
+                (gauge.labels(*labels) if labels else gauge).set(value)
         return generate_latest(self.registry)
 
     def _get(self, metric: Counter | Histogram, *labels: str) -> Counter | Histogram:
@@ -76,20 +77,6 @@ class ServerMetrics:
         if key not in self._children:
             self._children[key] = metric.labels(*labels)
         return self._children[key]
-
-
-class _ReadGauge:
-    """A collector of Prometheus' client that calls a function."""
-
-    def __init__(self, name: str, text: str, labels: tuple[str, ...], read: Callable):
-        self._name, self._text, self._labels, self._read = name, text, labels, read
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        """Yield the current values."""
-        family = GaugeMetricFamily(self._name, self._text, labels=self._labels)
-        for labels, value in self._read():
-            family.add_metric(labels, value)
-        yield family
 
 
 class Tracer:
@@ -135,8 +122,7 @@ class Tracer:
         attributes: dict[str, Any] = {"http.response.status_code": status}
         if model is not None:
             attributes |= {"bert_keras.model": model, "bert_keras.tokens": timings.num_tokens}
-            names = ("queue", "tokenization", "inference")
-            attributes |= {f"bert_keras.{part}_seconds": getattr(timings, part) for part in names}
+            attributes |= {f"bert_keras.{part}_seconds": getattr(timings, part) for part in _PARTS}
         span = self._tracer.start_span(
             name, context, SpanKind.SERVER, attributes=attributes, start_time=int(begin * 1e9)
         )

@@ -79,8 +79,10 @@ def find_versions(folder: pathlib.Path, engine: str | None = None, *, quantized:
         quantized: whether to run the 8-bit ONNX file of each version.
     """
     numbered = _list_numbered(folder)
-    if not numbered and not quantized and _prefers_saved_model(folder, engine):
-        numbered = _list_numbered(folder / "saved_model")
+    if not numbered and not quantized and engine in (None, "tensorflow"):
+        onnx_files = ("onnx/onnx/model.onnx", "onnx/model.onnx", "model.onnx")
+        if engine == "tensorflow" or not any((folder / place).is_file() for place in onnx_files):
+            numbered = _list_numbered(folder / "saved_model")
     if not numbered:
         return [_make_version(1, folder, quantized)] if folder.exists() else []
     return [_make_version(number, numbered[number], quantized) for number in sorted(numbered, reverse=True)]
@@ -111,12 +113,6 @@ def check_model(folder: pathlib.Path, engine: str | None, *, quantized: bool) ->
         except InputError as error:
             problems.append(error)
     raise problems[0]
-
-
-def _prefers_saved_model(folder: pathlib.Path, engine: str | None) -> bool:
-    """Whether an output folder of `export` is served from its SavedModel."""
-    has_onnx = any((folder / place).is_file() for place in ("onnx/onnx/model.onnx", "onnx/model.onnx", "model.onnx"))
-    return engine == "tensorflow" or (engine is None and not has_onnx)
 
 
 def _list_numbered(folder: pathlib.Path) -> dict[int, pathlib.Path]:

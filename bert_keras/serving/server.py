@@ -47,7 +47,12 @@ def serve(
         MissingExtraError: a package is missing.
     """
     yield_to_computations()
-    loop = _choose_loop()()
+    try:
+        import uvloop
+    except ImportError:  # not on Windows
+        loop = asyncio.new_event_loop()
+    else:
+        loop = uvloop.new_event_loop()
     try:
         loop.run_until_complete(_serve(models, settings, log, on_ready))
     finally:
@@ -170,12 +175,3 @@ def _raise_file_limit() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def _choose_loop() -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return the factory of uvloop's event loop where it is installed, otherwise of asyncio's."""
-    try:
-        import uvloop
-    except ImportError:  # not on Windows
-        return asyncio.new_event_loop
-    return uvloop.new_event_loop

@@ -129,7 +129,15 @@ class ServerState:
         self.is_draining = False
         self._prefix = secrets.token_hex(4)
         self._numbers = itertools.count(1)
-        self._add_gauges()
+        add, versions, labels = self.metrics.add_gauge, repository.list_versions, ("model", "version")
+        text = "requests to models that are answered now"
+        add("requests_in_progress", text, lambda: [((), self.admission.num_requests)])
+        text = "estimated time until a new request is answered"
+        add("estimated_wait_seconds", text, lambda: [((), self.admission.estimate_wait())])
+        text = "jobs of a model without a result"
+        add("jobs_in_progress", text, lambda: [(one.labels, one.num_pending) for one in versions()], *labels)
+        text = "restarts of the worker process of a version after it ended unexpectedly"
+        add("worker_restarts", text, lambda: [(one.labels, one.num_restarts) for one in versions()], *labels)
 
     @property
     def is_ready(self) -> bool:
@@ -139,15 +147,3 @@ class ServerState:
     def make_id(self) -> str:
         """Return a new request id."""
         return f"{self._prefix}-{next(self._numbers)}"
-
-    def _add_gauges(self) -> None:
-        """Add the metrics that are read when Prometheus asks."""
-        admission, add, versions = self.admission, self.metrics.add_gauge, self.repository.list_versions
-        text = "requests to models that are answered now"
-        add("requests_in_progress", text, lambda: [((), admission.num_requests)])
-        text = "estimated time until a new request is answered"
-        add("estimated_wait_seconds", text, lambda: [((), admission.estimate_wait())])
-        labels, text = ("model", "version"), "jobs of a model without a result"
-        add("jobs_in_progress", text, lambda: [(one.labels, one.num_pending) for one in versions()], *labels)
-        text = "restarts of the worker process of a version after it ended unexpectedly"
-        add("worker_restarts", text, lambda: [(one.labels, one.num_restarts) for one in versions()], *labels)

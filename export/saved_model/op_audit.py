@@ -20,13 +20,10 @@ from bert_keras.export.saved_model.serving_releases import (
     read_first_releases,
     read_graph_versions,
 )
-from bert_keras.message_builder import build_messages
+from bert_keras.serving.messages.definitions import MESSAGES
 
 # TensorFlow 2.21 writes it for every variable. A server of 2.13 logs that it ignores it and answers the same (tested).
 _HARMLESS = {"VarHandleOp.debug_name"}
-# tensorflow/core/protobuf/saved_model.proto, with its graphs as bytes
-_MESSAGES = build_messages("bert_keras.saved_model", {"SavedModel": {"meta_graphs": (2, "repeated bytes")}})
-SavedModelMessage = _MESSAGES["SavedModel"]
 _TYPES = tf.compat.v1.AttrValue.DESCRIPTOR.fields_by_name["type"].enum_type.values_by_number
 
 
@@ -79,7 +76,7 @@ def read_meta_graph(folder: str | os.PathLike) -> tf.compat.v1.MetaGraphDef:
         InputError: the folder does not contain a SavedModel for serving.
     """
     try:
-        saved = SavedModelMessage.FromString(pathlib.Path(folder, "saved_model.pb").read_bytes())
+        saved = MESSAGES.SavedModel.FromString(pathlib.Path(folder, "saved_model.pb").read_bytes())
         graphs = [tf.compat.v1.MetaGraphDef.FromString(graph) for graph in saved.meta_graphs]
     except (OSError, DecodeError) as error:
         raise InputError(f"{folder} contains no readable SavedModel ({error}): choose the folder of one") from None

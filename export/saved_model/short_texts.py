@@ -18,7 +18,7 @@ import tensorflow as tf
 from google.protobuf.message import Message
 
 from bert_keras.export.saved_model.answers.text_function import RunModel
-from bert_keras.export.saved_model.op_audit import SavedModelMessage
+from bert_keras.serving.messages.definitions import MESSAGES
 
 FEWEST_ROWS, MOST_ROWS = 8, 80  # oneDNN chooses one order of the weights for these, and another for fewer or more
 FEW_ROWS = "few_rows"  # part of the names of the functions for few rows
@@ -70,7 +70,7 @@ def rewrite_saved_model(folder: str | os.PathLike) -> None:
         folder: contains `saved_model.pb`.
     """
     path = pathlib.Path(folder, "saved_model.pb")
-    saved = SavedModelMessage.FromString(path.read_bytes())
+    saved = MESSAGES.SavedModel.FromString(path.read_bytes())
     for number, content in enumerate(saved.meta_graphs):
         graph = tf.compat.v1.MetaGraphDef.FromString(content)
         for function in graph.graph_def.library.function:

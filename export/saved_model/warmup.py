@@ -2,7 +2,7 @@
 
 The first request to a graph is slow because the graph is optimized and memory is allocated; a server that finds this
 file does so while it loads. It is a TFRecord file of `PredictionLog` messages. The package `tensorflow-serving-api` has
-their classes but pins its own TensorFlow release, so the five messages that are needed are declared here.
+their classes but pins its own TensorFlow release, so they are those of our server.
 """
 
 import os
@@ -16,20 +16,9 @@ import tensorflow_text  # noqa: F401  registers the ops of the tokenizer
 from google.protobuf.message import DecodeError
 
 from bert_keras.errors import ParityError
-from bert_keras.message_builder import build_messages
+from bert_keras.serving.messages.definitions import MESSAGES
 
 WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"
-
-# tensorflow_serving/apis/{model,predict,prediction_log}.proto: field, number, type. On the wire, a nested message (here
-# a tensor) is a bytes field, and a map is a repeated message with a key and a value.
-_MESSAGES = {
-    "ModelSpec": {"name": (1, "string"), "signature_name": (3, "string")},
-    "Input": {"key": (1, "string"), "value": (2, "bytes")},
-    "PredictRequest": {"model_spec": (1, "ModelSpec"), "inputs": (2, "repeated Input")},
-    "PredictLog": {"request": (1, "PredictRequest")},
-    "PredictionLog": {"predict_log": (6, "PredictLog")},
-}
-_PredictionLog = build_messages("bert_keras.warmup", _MESSAGES)["PredictionLog"]
 
 
 def write_warmup(
@@ -47,11 +36,11 @@ def write_warmup(
     path.parent.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(path)) as writer:
         for signature, inputs in requests:
-            log = _PredictionLog()
+            log = MESSAGES.PredictionLog()
             request = log.predict_log.request
             request.model_spec.name, request.model_spec.signature_name = model_name, signature
-            for name in sorted(inputs):  # so that equal requests have equal bytes
-                request.inputs.add(key=name, value=tf.make_tensor_proto(inputs[name]).SerializeToString())
+            for name, value in inputs.items():
+                request.inputs[name].MergeFromString(tf.make_tensor_proto(value).SerializeToString())
             writer.write(log.SerializeToString(deterministic=True))
 
 
@@ -92,8 +81,8 @@ def replay_warmup(folder: str | os.PathLike) -> int:
 
 
 def _decode(record: bytes) -> tuple[str, str, dict[str, np.ndarray]]:
-    request = _PredictionLog.FromString(record).predict_log.request
-    inputs = {entry.key: _parse_tensor(entry.value) for entry in request.inputs}
+    request = MESSAGES.PredictionLog.FromString(record).predict_log.request
+    inputs = {name: _parse_tensor(value.SerializeToString()) for name, value in request.inputs.items()}
     return request.model_spec.name, request.model_spec.signature_name, inputs
 
 

@@ -16,7 +16,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bert_keras.serving.grpc_server import HEALTH_SERVICE, HealthCheckRequest, HealthCheckResponse
+from bert_keras.serving.messages.definitions import MESSAGES
 from tests.marks import slow
 
 from .running_server import RunningServer
@@ -34,11 +34,13 @@ def test_health(server):
 def check_health(channel, metadata=()):
     with channel:
         check = channel.unary_unary(
-            f"/{HEALTH_SERVICE}/Check",
-            request_serializer=HealthCheckRequest.SerializeToString,
-            response_deserializer=HealthCheckResponse.FromString,
+            "/grpc.health.v1.Health/Check",
+            request_serializer=MESSAGES.HealthCheckRequest.SerializeToString,
+            response_deserializer=MESSAGES.HealthCheckResponse.FromString,
         )
-        return {1: "SERVING", 2: "NOT_SERVING"}[check(HealthCheckRequest(), timeout=30, metadata=metadata).status]
+        return {1: "SERVING", 2: "NOT_SERVING"}[
+            check(MESSAGES.HealthCheckRequest(), timeout=30, metadata=metadata).status
+        ]
 
 
 def test_prometheus_reads_the_metrics(server):

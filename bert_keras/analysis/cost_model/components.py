@@ -166,7 +166,7 @@ def count_flops_by_part(operations: Iterable[Operation], block: int | None = Non
 
 
 def list_forward_steps(operations: Iterable[Operation]) -> list[Step]:
-    """Group the operations of a forward pass, from `trace_operations`, into named steps."""
+    """Group the operations of a forward pass, of a `Workload`, into named steps."""
     steps, remaining = [], {}
     for layers, group in itertools.groupby(operations, key=lambda operation: operation.layers):
         _, name, equation = _find_layer("/".join(layers))
@@ -205,24 +205,21 @@ def estimate_file_sizes(model: keras.Model) -> dict[str, int]:
 
 def _match_steps(layers: tuple[str, ...], operations: Iterable[Operation], expected: list) -> Iterator[Step]:
     for operation in operations:
-        if expected and operation.kind in expected[0] and _combines_activations(operation):
+        # token indices are integers, and the addition of a constant is no step
+        is_constant = operation.kind == "AddV2" and any(one.shape == () for one in operation.inputs)
+        if expected and operation.kind in expected[0] and operation.is_floating and not is_constant:
             name, equation = expected.pop(0)[operation.kind]
-            inputs = tuple(shape for shape in operation.inputs if len(shape) > 1)
-            yield Step(_format_path(layers), name, equation, inputs, (), operation.outputs[0], operation.flops)
-
-
-def _combines_activations(operation: Operation) -> bool:
-    """Whether an operation computes floating-point numbers and is not the addition of a constant."""
-    is_floating = operation.source.outputs[0].dtype.is_floating  # token indices are integers
-    return is_floating and not (operation.kind == "AddV2" and () in operation.inputs)
+            inputs = tuple(one.shape for one in operation.inputs if len(one.shape) > 1)
+            output = operation.outputs[0].shape
+            yield Step(_format_path(layers), name, equation, inputs, (), output, operation.flops)
 
 
 def _describe_layer(layers: tuple[str, ...], name: str, equation: str, operations: list[Operation]) -> Step:
-    weights = {one.source.inputs[0].ref(): one.outputs[0] for one in operations if one.kind == "ReadVariableOp"}
+    weights = {one.inputs[0]: one.outputs[0].shape for one in operations if one.kind == "ReadVariableOp"}
     main = next(one for one in operations if one.is_matrix_product or one.kind in ("GatherV2", "Mean"))
-    inputs = main.inputs[1:2] if main.kind == "GatherV2" else main.inputs[:1]
+    inputs = tuple(one.shape for one in (main.inputs[1:2] if main.kind == "GatherV2" else main.inputs[:1]))
     flops = sum(operation.flops for operation in operations)
-    output = operations[-1].outputs[0]
+    output = operations[-1].outputs[0].shape
     return Step(_format_path(layers), name, equation, inputs, tuple(weights.values()), output, flops)
 
 
@@ -244,7 +241,7 @@ def _find_part(operation: Operation) -> str:
     if not operation.layers:
         return "loss"
     if operation.layers[-1] == "attention":
-        *scopes, name = operation.source.name.split("/")
+        *scopes, name = operation.name.split("/")
         return "context" if _SECOND_PRODUCT in (scopes if operation.is_backward else (name,)) else "scores"
     name, *_ = _find_layer("/".join(operation.layers))
     return _PARTS.get(name, name)

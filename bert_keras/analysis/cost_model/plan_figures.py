@@ -147,8 +147,7 @@ def draw_inference_memory(memories: Sequence[InferenceMemory]) -> typing.Any:
         places = [number + 0.4 * (index - 0.5) for number in range(len(memories))]
         axes.bar(places, [size / _MEGABYTE for size in sizes], width=0.4, color=color, label=label)
     axes.set_xticks(range(len(memories)), [str(one.length) for one in memories])
-    axes.set_ylabel("MB")
-    axes.set_xlabel("sequence length (tokens)")
+    axes.set(xlabel="sequence length (tokens)", ylabel="MB")
     simplify_axes(axes)
     return figure
 
@@ -216,8 +215,7 @@ def draw_training_memory(memories: Sequence[Memory]) -> typing.Any:
         if any(heights):
             axes.bar(names, heights, bottom=bottom, color=color, label=part)
         bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
-    axes.set_xlabel("sequence length (tokens)")
+    axes.set(xlabel="sequence length (tokens)", ylabel="MB")
     simplify_axes(axes)
-    axes.set_ylabel("MB")
     axes.set_title(f"training step, batch size {memories[0].batch_size}, {memories[0].dtype_policy}", fontsize=10)
     return figure

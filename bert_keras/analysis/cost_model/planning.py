@@ -6,23 +6,8 @@ import os
 
 import keras
 
-from bert_keras.analysis.cost_model.components import (
-    Component,
-    Flops,
-    Step,
-    count_flops_by_part,
-    count_parameters,
-    estimate_file_sizes,
-    list_forward_steps,
-)
+from bert_keras.analysis.cost_model import components, step_memory
 from bert_keras.analysis.cost_model.machine_memory import get_machine_memory
-from bert_keras.analysis.cost_model.step_memory import (
-    MachineSpeed,
-    Memory,
-    StepTime,
-    TrainingMemory,
-    trace_training_memory,
-)
 from bert_keras.analysis.cost_model.subjects import build_subject, read_recipe
 from bert_keras.analysis.cost_model.workloads import BatchShape, Workload, choose_default_lengths
 from bert_keras.checkpoints.building import get_encoder
@@ -96,16 +81,16 @@ class Plan:
     batch_size: int
     length: int
     num_parameters: int
-    parameters: list[Component]
-    block_flops: list[Flops]
-    forward_flops: list[Flops]
-    training_flops: list[Flops] | None
+    parameters: list[components.Component]
+    block_flops: list[components.Flops]
+    forward_flops: list[components.Flops]
+    training_flops: list[components.Flops] | None
     score_bytes: list[int]
     memory_limit: int
     artifacts: dict[str, int]
-    steps: list[Step]
-    memory: list[Memory] = dataclasses.field(default_factory=list)
-    memory_by_shape: list[Memory] = dataclasses.field(default_factory=list)
+    steps: list[components.Step]
+    memory: list[step_memory.Memory] = dataclasses.field(default_factory=list)
+    memory_by_shape: list[step_memory.Memory] = dataclasses.field(default_factory=list)
     step_seconds: float | None = None
     phases: list[PhaseCost] = dataclasses.field(default_factory=list)
 
@@ -172,8 +157,15 @@ def plan(
     run = read_recipe(subject)
     phases = [] if run is None else run.plan()
     model = build_subject(subject, run, head, num_classes)
-    workload = Workload(model, _choose_shape(model, run, phases, length, batch_size, num_masked))
-    parameters = count_parameters(model)
+    if run is None:
+        length = length or min(_LENGTH, get_encoder(model).config.max_sequence_length)
+        batch_size = batch_size or _BATCH_SIZE
+    else:  # as in its first phase
+        if length in (None, phases[0].max_sequence_length):
+            length, num_masked = phases[0].max_sequence_length, num_masked or phases[0].max_predictions
+        batch_size = batch_size or phases[0].batch_size // run.batches.accumulation_steps
+    workload = Workload(model, BatchShape(batch_size, length, num_masked))
+    parameters = components.count_parameters(model)
     memory_limit = memory_limit or get_machine_memory()
     softmaxes = [operation for operation in workload.forward if operation.is_attention_softmax]
     return Plan(
@@ -183,33 +175,15 @@ def plan(
         length=workload.shape.length,
         num_parameters=sum(component.parameters for component in parameters),
         parameters=parameters,
-        block_flops=count_flops_by_part(workload.forward, block=0),
-        forward_flops=count_flops_by_part(workload.forward),
-        training_flops=count_flops_by_part(workload.training) if workload.is_trainable else None,
-        score_bytes=[_BYTES_PER_SCORE * math.prod(softmax.outputs[0]) for softmax in softmaxes],
+        block_flops=components.count_flops_by_part(workload.forward, block=0),
+        forward_flops=components.count_flops_by_part(workload.forward),
+        training_flops=components.count_flops_by_part(workload.training) if workload.is_trainable else None,
+        score_bytes=[_BYTES_PER_SCORE * math.prod(softmax.outputs[0].shape) for softmax in softmaxes],
         memory_limit=memory_limit,
-        artifacts=estimate_file_sizes(model),
-        steps=list_forward_steps(workload.forward),
+        artifacts=components.estimate_file_sizes(model),
+        steps=components.list_forward_steps(workload.forward),
         **(estimate_training(workload, run, phases, memory_limit) if workload.is_trainable and not quick else {}),
     )
-
-
-def _choose_shape(
-    model: keras.Model,
-    run: Pretraining | None,
-    phases: list[PhasePlan],
-    length: int | None,
-    batch_size: int | None,
-    num_masked: int | None,
-) -> BatchShape:
-    """Combine the requested batch shape with that of the first phase of a run, or with the defaults."""
-    if run is None:
-        max_length = get_encoder(model).config.max_sequence_length
-        return BatchShape(batch_size or _BATCH_SIZE, length or min(_LENGTH, max_length), num_masked)
-    first = phases[0]
-    if length in (None, first.max_sequence_length):
-        length, num_masked = first.max_sequence_length, num_masked or first.max_predictions
-    return BatchShape(batch_size or first.batch_size // run.batches.accumulation_steps, length, num_masked)
 
 
 def estimate_training(
@@ -228,40 +202,34 @@ def estimate_training(
     else:
         jit_compile = should_compile(run.speed.jit_compile, run.model.dtype_policy)
     dropout = run is None or run.model.pretraining_dropout
-    memories = trace_training_memory(workload.model, jit_compile=jit_compile, dropout=dropout)
+    memories = step_memory.trace_training_memory(workload.model, jit_compile=jit_compile, dropout=dropout)
     default = memories["float32", False]
-    step_time = StepTime(default, MachineSpeed())
+    step_time = step_memory.StepTime(default, step_memory.MachineSpeed())
     lengths = choose_default_lengths(workload.encoder.config.max_sequence_length)
     shapes = [BatchShape(size, length) for length in lengths for size in _BATCH_SIZES]
+
+    def estimate_phase(phase: PhasePlan) -> PhaseCost:
+        num_micro_batches = run.batches.accumulation_steps
+        shape = BatchShape(phase.batch_size // num_micro_batches, phase.max_sequence_length, phase.max_predictions)
+        step_seconds = step_time.estimate(shape, num_micro_batches)
+        num_steps = phase.num_steps if phase.num_steps is not None else round(phase.seconds / step_seconds)
+        policy = "float32" if run.model.dtype_policy == "float32" else "mixed_bfloat16"  # float16 needs as much memory
+        memory = memories[policy, run.speed.gradient_checkpointing]
+        return PhaseCost(
+            length=shape.length,
+            batch_size=phase.batch_size,
+            num_masked=shape.num_masked,
+            num_steps=num_steps,
+            tokens=num_steps * phase.batch_size * shape.length,
+            step_seconds=step_seconds,
+            seconds=num_steps * step_seconds,
+            process=memory.estimate_process(shape, num_micro_batches),
+            largest_batch=memory.largest_batch(shape, limit, num_micro_batches),
+        )
+
     return {
         "memory": [memory.estimate(workload.shape, limit) for memory in memories.values()],
         "memory_by_shape": [default.estimate(shape) for shape in shapes],
         "step_seconds": step_time.estimate(workload.shape),
-        "phases": [_estimate_phase(phase, run, memories, step_time, limit) for phase in phases],
+        "phases": [estimate_phase(phase) for phase in phases],
     }
-
-
-def _estimate_phase(
-    phase: PhasePlan,
-    run: Pretraining,
-    memories: dict[tuple[str, bool], TrainingMemory],
-    step_time: StepTime,
-    limit: int,
-) -> PhaseCost:
-    num_micro_batches = run.batches.accumulation_steps
-    shape = BatchShape(phase.batch_size // num_micro_batches, phase.max_sequence_length, phase.max_predictions)
-    step_seconds = step_time.estimate(shape, num_micro_batches)
-    num_steps = phase.num_steps if phase.num_steps is not None else round(phase.seconds / step_seconds)
-    policy = "float32" if run.model.dtype_policy == "float32" else "mixed_bfloat16"  # float16 needs as much memory
-    memory = memories[policy, run.speed.gradient_checkpointing]
-    return PhaseCost(
-        length=shape.length,
-        batch_size=phase.batch_size,
-        num_masked=shape.num_masked,
-        num_steps=num_steps,
-        tokens=num_steps * phase.batch_size * shape.length,
-        step_seconds=step_seconds,
-        seconds=num_steps * step_seconds,
-        process=memory.estimate_process(shape, num_micro_batches),
-        largest_batch=memory.largest_batch(shape, limit, num_micro_batches),
-    )

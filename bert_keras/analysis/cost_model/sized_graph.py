@@ -6,20 +6,16 @@ models also gather the masked positions together with [CLS], M + 1 positions per
 twice a fourth prime. Nothing is computed, and no weights are stored.
 """
 
-import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-import tensorflow as tf
 
-from bert_keras.analysis.cost_model.workloads import BatchShape, list_operations, trace_graph
+from bert_keras.analysis.cost_model.workloads import BatchShape, Operation, SizedTensor, list_operations, trace_graph
 from bert_keras.errors import InputError
 
-_WITHOUT_SIZE = (tf.resource, tf.variant, tf.string)
 # B * M * vocabulary and B * heads * S * S must stay below 2^31, because TensorFlow indexes them with int32
 _MAX_BATCH_SIZE, _MAX_LENGTH, _MAX_MASKED = 101, 512, 103
-_TRANSPOSES = {"MatMul": ("transpose_a", "transpose_b"), "BatchMatMulV2": ("adj_x", "adj_y")}
 # Their output shares the memory of their input
 ALIASES = ("ExpandDims", "Identity", "IdentityN", "Reshape", "Squeeze", "StopGradient")
 NOT_ALLOCATED = ("Const", "Placeholder", "ReadVariableOp", "VarHandleOp")  # exist before the function runs
@@ -29,39 +25,6 @@ _IN_PLACE = (
     *("Erf", "Exp", "Relu", "Rsqrt", "Softmax", "Sqrt", "Square", "Tanh"),
 )
 _GRADIENT_TAPE = "gradient_tape/"  # the name scope that TensorFlow opens for gradients
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class SizedTensor:
-    """A tensor of a traced function, compared by identity.
-
-    Attributes:
-        shape: shape on the traced batch; () if it is unknown.
-        dtype: the data type, such as "float32".
-        num_bytes: size on the traced batch; 0 for resources, variants and strings.
-    """
-
-    shape: tuple[int, ...]
-    dtype: str
-    num_bytes: int
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class SizedOperation:
-    """An operation of a traced function.
-
-    Attributes:
-        kind: TensorFlow's operation type, such as "MatMul".
-        name: TensorFlow's operation name, with its name scopes.
-        inputs, outputs: the tensors.
-        transposes: for a matrix product, whether each factor is transposed first; else empty.
-    """
-
-    kind: str
-    name: str
-    inputs: tuple[SizedTensor, ...]
-    outputs: tuple[SizedTensor, ...]
-    transposes: tuple[bool, ...]
 
 
 class SizedGraph:
@@ -96,22 +59,7 @@ class SizedGraph:
     ) -> None:
         self.traced_shape = _choose_traced_shape(max_length, set(constants))
         graph = trace_graph(function, *make_specs(self.traced_shape))
-        tensors = {}
-
-        def convert(tensor: tf.Tensor) -> SizedTensor:
-            return tensors.setdefault(tensor.ref(), _measure(tensor))
-
-        self.operations = [
-            SizedOperation(
-                kind=operation.type,
-                name=operation.name,
-                inputs=tuple(map(convert, operation.inputs)),
-                outputs=tuple(map(convert, operation.outputs)),
-                transposes=tuple(map(operation.get_attr, _TRANSPOSES.get(operation.type, ()))),
-            )
-            for operation in list_operations(graph, with_side_effects=True)
-        ]
-        self.outputs = [convert(tensor) for tensor in graph.outputs]
+        self.operations, self.outputs = list_operations(graph, with_side_effects=True)
 
     def byte_counter(self, tensors: Sequence[SizedTensor]) -> Callable[[BatchShape], np.ndarray]:
         """Return a function that maps a batch shape to the bytes of each tensor, int64."""
@@ -137,14 +85,6 @@ def _get_variables(shape: BatchShape) -> tuple[int, int, int, int]:
     return shape.batch_size, shape.length, shape.num_masked, shape.num_masked + 1
 
 
-def _measure(tensor: tf.Tensor) -> SizedTensor:
-    is_axis_list = tensor.shape.rank == 1 and tensor.dtype.is_integer and tensor.shape[0] is None  # Keras 3.12
-    if tensor.shape.rank is None or tensor.dtype in _WITHOUT_SIZE or is_axis_list:
-        return SizedTensor((), tensor.dtype.name, 0)
-    shape = tuple(tensor.shape)
-    return SizedTensor(shape, tensor.dtype.name, math.prod(shape) * tensor.dtype.size)
-
-
 def _choose_traced_shape(max_length: int, constants: set[int]) -> BatchShape:
     """Choose the largest primes that divide no constant for B, S, M, and half of M + 1."""
 
@@ -168,15 +108,6 @@ def _choose_traced_shape(max_length: int, constants: set[int]) -> BatchShape:
     return BatchShape(batch_size, length, num_masked)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Step:
-    """An operation: the indices of the tensors that it allocates and of those that it is the last to use."""
-
-    allocated: tuple[int, ...]
-    freed: tuple[int, ...]
-    is_in_place: bool
-
-
 class Lifetimes:
     """The lifetimes of the tensors of a traced function.
 
@@ -185,26 +116,51 @@ class Lifetimes:
     """
 
     def __init__(self, graph: SizedGraph) -> None:
-        self._buffers = _find_buffers(graph.operations)  # tensor -> the tensor whose memory it shares
-        self._allocated: list[tuple[SizedTensor, SizedOperation]] = []
-        self._indices: dict[SizedTensor, int] = {}
-        self._steps = list(self._list_steps(graph))
-        self._activations = self._find_activations(graph.operations)
-        self._count_bytes = graph.byte_counter([tensor for tensor, _ in self._allocated])
+        buffers: dict[SizedTensor, SizedTensor] = {}  # tensor -> the tensor whose memory it shares
+
+        def find_buffers(tensors: Iterable[SizedTensor]) -> dict[SizedTensor, None]:
+            return dict.fromkeys(buffers.get(tensor, tensor) for tensor in tensors)
+
+        for operation in graph.operations:
+            if operation.kind in ALIASES and operation.inputs:
+                inputs = operation.inputs if operation.kind == "IdentityN" else operation.inputs[:1]
+                pairs = zip(operation.outputs, inputs, strict=True)
+                buffers |= {output: buffers.get(shared, shared) for output, shared in pairs}
+        last_use = {one: place for place, user in enumerate(graph.operations) for one in find_buffers(user.inputs)}
+        last_use |= dict.fromkeys(find_buffers(graph.outputs), len(graph.operations))
+        allocated: dict[SizedTensor, Operation] = {}
+        self._steps = []  # the tensors that an operation allocates and those that it is the last to use, as indices
+        indices: dict[SizedTensor, int] = {}
+        for place, operation in enumerate(graph.operations):
+            outputs = () if operation.kind in (*ALIASES, *NOT_ALLOCATED) else operation.outputs
+            new = {tensor: operation for tensor in outputs if tensor in last_use}
+            allocated |= new
+            indices |= {tensor: len(indices) + number for number, tensor in enumerate(new)}
+            freed = [one for one in find_buffers(operation.inputs) if last_use[one] == place and one in indices]
+            places = ([indices[one] for one in tensors] for tensors in (new, freed))
+            self._steps.append((*places, operation.kind in _IN_PLACE))
+        self._allocated = list(allocated.items())
+        self._count_bytes = graph.byte_counter(list(allocated))
+        # activations: the tensors that the forward pass computes and the backward pass uses
+        is_gradient = [_GRADIENT_TAPE in operation.name for operation in graph.operations]
+        start = is_gradient.index(True) if any(is_gradient) else len(graph.operations)
+        forward = {tensor for operation in graph.operations[:start] for tensor in operation.outputs}
+        used = {tensor for operation in graph.operations[start:] for tensor in find_buffers(operation.inputs)}
+        self._activations = sorted(indices[tensor] for tensor in used & forward & indices.keys())
 
     def peak_bytes(self, shape: BatchShape) -> int:
         """Return the largest number of bytes in memory at one moment."""
         num_bytes = self._count_bytes(shape).tolist()
         current = peak = 0
-        for step in self._steps:
-            freed, allocated = ([num_bytes[index] for index in indices] for indices in (step.freed, step.allocated))
-            overwrites_input = step.is_in_place and allocated != [] and allocated[0] in freed
+        for *places, is_in_place in self._steps:
+            allocated, freed = ([num_bytes[index] for index in indices] for indices in places)
+            overwrites_input = is_in_place and allocated != [] and allocated[0] in freed
             peak = max(peak, current + (0 if overwrites_input else sum(allocated)))
             current += sum(allocated) - sum(freed)
         return peak
 
     def activation_bytes(
-        self, shape: BatchShape, select: Callable[[SizedTensor, SizedOperation], bool] = lambda *_: True
+        self, shape: BatchShape, select: Callable[[SizedTensor, Operation], bool] = lambda *_: True
     ) -> int:
         """Return the bytes of the tensors that the forward pass stores for the backward pass.
 
@@ -214,44 +170,3 @@ class Lifetimes:
         """
         indices = [index for index in self._activations if select(*self._allocated[index])]
         return int(self._count_bytes(shape)[indices].sum())
-
-    def _list_steps(self, graph: SizedGraph) -> Iterator[_Step]:
-        last_use = self._find_last_uses(graph)
-        for place, operation in enumerate(graph.operations):
-            outputs = () if operation.kind in (*ALIASES, *NOT_ALLOCATED) else operation.outputs
-            allocated = tuple(self._add(tensor, operation) for tensor in outputs if tensor in last_use)
-            inputs = dict.fromkeys(self._buffers.get(tensor, tensor) for tensor in operation.inputs)
-            freed = (self._indices[one] for one in inputs if last_use[one] == place and one in self._indices)
-            yield _Step(allocated, tuple(freed), operation.kind in _IN_PLACE)
-
-    def _find_last_uses(self, graph: SizedGraph) -> dict[SizedTensor, int]:
-        """Map each tensor to the place of the last operation that uses it; returned tensors are used at the end."""
-        places = {}
-        for place, operation in enumerate(graph.operations):
-            for tensor in operation.inputs:
-                places[self._buffers.get(tensor, tensor)] = place
-        returned = (self._buffers.get(tensor, tensor) for tensor in graph.outputs)
-        return places | dict.fromkeys(returned, len(graph.operations))
-
-    def _add(self, tensor: SizedTensor, operation: SizedOperation) -> int:
-        self._allocated.append((tensor, operation))
-        return self._indices.setdefault(tensor, len(self._indices))
-
-    def _find_activations(self, operations: list[SizedOperation]) -> list[int]:
-        """Return the indices of the tensors that the forward pass computes and the backward pass uses."""
-        is_gradient = [_GRADIENT_TAPE in operation.name for operation in operations]
-        start = is_gradient.index(True) if any(is_gradient) else len(operations)
-        forward = {tensor for operation in operations[:start] for tensor in operation.outputs}
-        used = {self._buffers.get(tensor, tensor) for one in operations[start:] for tensor in one.inputs}
-        return sorted(self._indices[tensor] for tensor in used & forward & self._indices.keys())
-
-
-def _find_buffers(operations: list[SizedOperation]) -> dict[SizedTensor, SizedTensor]:
-    """Map each output of an aliasing operation to the tensor whose memory it shares."""
-    buffers = {}
-    for operation in operations:
-        if operation.kind in ALIASES and operation.inputs:
-            inputs = operation.inputs if operation.kind == "IdentityN" else operation.inputs[:1]
-            for output, shared in zip(operation.outputs, inputs, strict=True):
-                buffers[output] = buffers.get(shared, shared)
-    return buffers

@@ -6,24 +6,19 @@ The time follows from the measured speed of this machine.
 import bisect
 import collections
 import dataclasses
+import functools
 import gc
 import math
 import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 
-from bert_keras.analysis.cost_model.sized_graph import (
-    ALIASES,
-    NOT_ALLOCATED,
-    Lifetimes,
-    SizedGraph,
-    SizedOperation,
-    SizedTensor,
-)
+from bert_keras.analysis.cost_model import sized_graph
 from bert_keras.analysis.cost_model.workloads import MATRIX_PRODUCTS, BatchShape, Workload, list_dimensions
 from bert_keras.training.strategies import dtype_policy_scope
 
@@ -129,8 +124,8 @@ class TrainingMemory:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Gradients do not exist")  # for a pooler that the head does not use
             model.build_step(*make_specs(BatchShape(2, 2, 2)))
-            self.graph = SizedGraph(model.train_step, make_specs, max_length, list_dimensions(model))
-        self._lifetimes = Lifetimes(self.graph)
+            self.graph = sized_graph.SizedGraph(model.train_step, make_specs, max_length, list_dimensions(model))
+        self._lifetimes = sized_graph.Lifetimes(self.graph)
 
     def estimate(self, shape: BatchShape, limit: float | None = None) -> Memory:
         """Estimate the memory of steps on batches of this shape.
@@ -139,6 +134,11 @@ class TrainingMemory:
             shape: shape of the batch.
             limit: bytes that the process may use, for `Memory.largest_batch`.
         """
+        length = self.graph.traced_shape.length
+        attention_scores = self._lifetimes.activation_bytes(
+            shape,  # transposed keys are (B, N, H, S)
+            lambda tensor, one: len(tensor.shape) == 4 and tensor.shape[-1] == length and one.kind != "Transpose",
+        )
         return Memory(
             dtype_policy=self._dtype_policy,
             gradient_checkpointing=self._gradient_checkpointing,
@@ -148,7 +148,7 @@ class TrainingMemory:
             gradients=self._gradients,
             optimizer=self._optimizer,
             activations=self._lifetimes.activation_bytes(shape),
-            attention_scores=self._lifetimes.activation_bytes(shape, self._has_shape_of_scores),
+            attention_scores=attention_scores,
             tensors=self._lifetimes.peak_bytes(shape),
             process=self.estimate_process(shape),
             largest_batch=None if limit is None else self.largest_batch(shape, limit),
@@ -188,10 +188,6 @@ class TrainingMemory:
             return self.estimate_process(dataclasses.replace(shape, batch_size=batch_size), num_micro_batches)
 
         return bisect.bisect_right(range(1, _MAX_BATCH_SIZE + 1), limit, key=estimate)
-
-    def _has_shape_of_scores(self, tensor: SizedTensor, operation: SizedOperation) -> bool:
-        is_over_keys = len(tensor.shape) == 4 and tensor.shape[-1] == self.graph.traced_shape.length
-        return is_over_keys and operation.kind != "Transpose"  # transposed keys are (B, N, H, S)
 
 
 def trace_training_memory(
@@ -241,8 +237,7 @@ def count_bytes(variables: Iterable) -> int:
     return sum(math.prod(variable.shape) * tf.as_dtype(variable.dtype).size for variable in variables)
 
 
-@dataclasses.dataclass(frozen=True)
-class Product:
+class Product(NamedTuple):
     """A product of two matrices, or of two batches of matrices.
 
     Attributes:
@@ -263,7 +258,6 @@ class MachineSpeed:
 
     def __init__(self) -> None:
         self._seconds: dict[Product, float] = {}
-        self._bytes_per_second: float | None = None
 
     def time_products(self, products: Iterable[Product]) -> list[float]:
         """Return the seconds of each product on random numbers.
@@ -275,17 +269,19 @@ class MachineSpeed:
         new = [product for product in products if product not in self._seconds]
         for _ in range(_NUM_ROUNDS):
             for product in new:
-                seconds = _time_median(_make_runner(product))
+                factors = [
+                    tf.cast(tf.random.stateless_normal(shape, (0, 1)), product.dtype) for shape in product.shapes
+                ]
+                arguments = dict(zip(_ARGUMENTS[product.kind], (*factors, *product.transposes), strict=True))
+                seconds = _time_median(functools.partial(getattr(tf.raw_ops, product.kind), **arguments))
                 self._seconds[product] = min(seconds, self._seconds.get(product, seconds))
         return [self._seconds[product] for product in products]
 
-    @property
+    @functools.cached_property
     def bytes_per_second(self) -> float:
         """The bytes per second that an addition of two arrays of 32 MB reads and writes."""
-        if self._bytes_per_second is None:
-            values = tf.ones((8_000_000,))
-            self._bytes_per_second = 3 * 32e6 / _time_median(lambda: tf.add(values, values))
-        return self._bytes_per_second
+        values = tf.ones((8_000_000,))
+        return 3 * 32e6 / _time_median(lambda: tf.add(values, values))
 
 
 class StepTime:
@@ -302,7 +298,7 @@ class StepTime:
     def __init__(self, training: TrainingMemory, machine: MachineSpeed) -> None:
         self._graph, self._machine, self._jit_compile = training.graph, machine, training.jit_compile
         self._products = [operation for operation in self._graph.operations if operation.kind in MATRIX_PRODUCTS]
-        excluded = (*MATRIX_PRODUCTS, *ALIASES, *NOT_ALLOCATED)
+        excluded = (*MATRIX_PRODUCTS, *sized_graph.ALIASES, *sized_graph.NOT_ALLOCATED)
         others = [operation for operation in self._graph.operations if operation.kind not in excluded]
         tensors = [tensor for one in others for tensor in one.inputs + one.outputs]
         self._count_traffic = self._graph.byte_counter(tensors)
@@ -324,15 +320,10 @@ class StepTime:
         """Measure the seconds of all matrix products of a forward and backward pass."""
         batch_size = max(1, min(shape.batch_size, _MAX_MEASURED_TOKENS // shape.length))
         measured = dataclasses.replace(shape, batch_size=batch_size)
-        products = collections.Counter(
-            Product(
-                kind=operation.kind,
-                shapes=tuple(self._graph.scale_shape(tensor, measured) for tensor in operation.inputs),
-                transposes=operation.transposes,
-                dtype=operation.inputs[0].dtype,
-            )
-            for operation in self._products
-        )
+        products: collections.Counter[Product] = collections.Counter()
+        for one in self._products:
+            shapes = tuple(self._graph.scale_shape(tensor, measured) for tensor in one.inputs)
+            products[Product(one.kind, shapes, one.transposes, one.inputs[0].dtype)] += 1
         seconds = self._machine.time_products(products)
         total = sum(number * each for number, each in zip(products.values(), seconds, strict=True))
         return total * shape.batch_size / batch_size
@@ -340,13 +331,6 @@ class StepTime:
     def _estimate_traffic(self, num_bytes: float, num_operations: int) -> float:
         seconds = num_bytes / self._machine.bytes_per_second
         return _XLA_TRAFFIC * seconds if self._jit_compile else seconds + _SECONDS_PER_OPERATION * num_operations
-
-
-def _make_runner(product: Product) -> Callable:
-    """Return a function that computes a product of random numbers."""
-    factors = [tf.cast(tf.random.stateless_normal(shape, (0, 1)), product.dtype) for shape in product.shapes]
-    arguments = dict(zip(_ARGUMENTS[product.kind], (*factors, *product.transposes), strict=True))
-    return lambda: getattr(tf.raw_ops, product.kind)(**arguments)
 
 
 def _time_median(compute: Callable) -> float:

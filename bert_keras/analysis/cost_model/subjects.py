@@ -77,7 +77,17 @@ def build_subject(subject: Subject, run: Pretraining | None, head: str | None, n
 
     with zero_initialization():  # counting needs no values, and initializing base takes 4 s
         if run is not None:
-            return _build_recipe(subject, run, head)
+            from bert_keras.checkpoints.reading import read_checkpoint
+            from bert_keras.training.pretraining import build_model
+
+            if head is not None:
+                raise InputError(
+                    f"head is {head!r}, but {subject} is a recipe, which has its own head: leave the head out"
+                )
+            start = run.model.start_from
+            return build_model(
+                run, _VOCABULARY_SIZE if start is None else read_checkpoint(start).config.vocabulary_size
+            )
         needs_pooler = head not in HEADS or HEADS[head].model_name in bert.ARCHITECTURE.needs_pooler
         model = _build_model(subject, pooler=needs_pooler)
         return model if head is None else add_head(get_encoder(model), head, num_classes)
@@ -93,16 +103,6 @@ def add_head(encoder: "keras.Model", head: str, num_classes: int = 2) -> "keras.
         raise InputError(f"there is no head {head!r}; expected one of {', '.join(HEADS)}: choose one of them")
     arguments = (num_classes,) if HEADS[head].has_num_classes else ()
     return HEADS[head].load("model")(encoder, *arguments)
-
-
-def _build_recipe(subject: Subject, run: Pretraining, head: str | None) -> "keras.Model":
-    from bert_keras.checkpoints.reading import read_checkpoint
-    from bert_keras.training.pretraining import build_model
-
-    if head is not None:
-        raise InputError(f"head is {head!r}, but {subject} is a recipe, which has its own head: leave the head out")
-    start = run.model.start_from
-    return build_model(run, _VOCABULARY_SIZE if start is None else read_checkpoint(start).config.vocabulary_size)
 
 
 def _build_model(subject: Subject, *, pooler: bool) -> "keras.Model":

@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 import keras
 import tensorflow as tf
@@ -26,7 +26,6 @@ Shape = tuple[int, ...]
 _LENGTHS = (32, 64, 128, 256, 512)
 MASKED_SHARE = 0.15  # of the tokens of a sequence, Devlin et al. 2018, 3.1
 ENCODER = "encoder"  # the encoder's layer name in `Operation.layers`, whatever number Keras appended to it
-MATRIX_PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 _FLOPS_PER_OUTPUT = {
     **dict.fromkeys(("Add", "AddV2", "BiasAdd", "Sub", "Mul", "Div", "RealDiv", "DivNoNan", "Maximum", "Minimum"), 1),
     **dict.fromkeys(("Erf", "Exp", "Log", "Neg", "Pow", "Reciprocal", "Rsqrt", "Sqrt", "Square", "Tanh", "Relu"), 1),
@@ -36,6 +35,12 @@ _FLOPS_PER_OUTPUT = {
     "LogSoftmax": 5,
 }
 _ONE_FLOP_PER_INPUT = ("Mean", "Sum", "Max", "BiasAddGrad", "UnsortedSegmentSum")
+_TRANSPOSES = {
+    "MatMul": ("transpose_a", "transpose_b"),
+    **dict.fromkeys(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), ("adj_x", "adj_y")),
+}
+MATRIX_PRODUCTS = tuple(_TRANSPOSES)
+_WITHOUT_SIZE = (tf.resource, tf.variant, tf.string)
 _BACKWARD_MARKER = "the_gradients_begin_here"
 
 
@@ -58,26 +63,41 @@ class BatchShape:
             object.__setattr__(self, "num_masked", max(1, round(MASKED_SHARE * self.length)))
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
+class SizedTensor:
+    """A tensor of a traced function, compared by identity.
+
+    Attributes:
+        shape: shape on the traced batch; () if it is unknown.
+        dtype: the data type, such as "float32".
+        num_bytes: size on the traced batch; 0 for resources, variants and strings.
+    """
+
+    shape: Shape
+    dtype: str
+    num_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class Operation:
     """An operation of a traced function.
 
     Attributes:
         kind: TensorFlow's operation type, such as "MatMul".
+        name: TensorFlow's operation name, with its name scopes.
+        inputs, outputs: the tensors.
+        transposes: for a matrix product, whether each factor is transposed first; else empty.
         layers: names of the enclosing layers, outermost first.
         is_backward: whether the operation belongs to the backward pass.
-        inputs, outputs: shapes of the inputs and outputs.
-        flops: floating-point operations.
-        source: the TensorFlow object.
     """
 
     kind: str
-    layers: tuple[str, ...]
-    is_backward: bool
-    inputs: tuple[Shape, ...]
-    outputs: tuple[Shape, ...]
-    flops: int
-    source: tf.Operation = dataclasses.field(repr=False)
+    name: str
+    inputs: tuple[SizedTensor, ...]
+    outputs: tuple[SizedTensor, ...]
+    transposes: tuple[bool, ...]
+    layers: tuple[str, ...] = ()
+    is_backward: bool = False
 
     @property
     def is_matrix_product(self) -> bool:
@@ -85,30 +105,30 @@ class Operation:
         return self.kind in MATRIX_PRODUCTS
 
     @property
+    def is_floating(self) -> bool:
+        """Whether the operation computes floating-point numbers."""
+        return bool(self.outputs) and tf.as_dtype(self.outputs[0].dtype).is_floating
+
+    @property
     def is_attention_softmax(self) -> bool:
         """Whether the operation computes attention probabilities."""
         return self.kind == "Softmax" and "attention" in self.layers
 
-
-def trace_operations(function: Callable, *specs: object, layers: Mapping[str, str] | None = None) -> list[Operation]:
-    """Trace a function, and return the operations that its outputs depend on, in program order. Nothing is computed.
-
-    Args:
-        function: a function that TensorFlow can trace; it may call `compute_gradients` once.
-        *specs: a `tf.TensorSpec` of known shape, or a nested structure of them, for each argument.
-        layers: maps layer names to the names in `Operation.layers`. With it, `block_0_1`, the scope that TensorFlow
-            opens when `block_0` is called a second time, counts as `block_0`.
-
-    Example:
-        >>> operations = trace_operations(lambda x: x @ tf.ones((3, 4)), tf.TensorSpec((2, 3)))
-        >>> [operation.flops for operation in operations if operation.is_matrix_product]
-        [48]
-    """
-    graph = trace_graph(function, *specs)
-    names = [operation.name for operation in graph.get_operations()]
-    start = next((index for index, name in enumerate(names) if name.startswith(_BACKWARD_MARKER)), len(names))
-    backward = set(names[start:])
-    return [_describe(operation, operation.name in backward, layers or {}) for operation in list_operations(graph)]
+    @functools.cached_property
+    def flops(self) -> int:
+        """Floating-point operations; operations on integers and booleans count as zero."""
+        if not self.is_floating:
+            return 0
+        num_outputs = math.prod(self.outputs[0].shape)
+        if self.is_matrix_product:
+            return 2 * num_outputs * self.inputs[0].shape[-2 if self.transposes[0] else -1]
+        if self.kind in _ONE_FLOP_PER_INPUT:
+            return math.prod(self.inputs[0].shape)
+        if self.kind == "AddN":
+            return (len(self.inputs) - 1) * num_outputs
+        if self.kind == "SparseSoftmaxCrossEntropyWithLogits":
+            return 6 * math.prod(self.inputs[0].shape)
+        return _FLOPS_PER_OUTPUT.get(self.kind, 0) * num_outputs
 
 
 def trace_graph(function: Callable, *specs: object) -> tf.Graph:
@@ -121,14 +141,8 @@ def trace_graph(function: Callable, *specs: object) -> tf.Graph:
         tf.config.run_functions_eagerly(previous)
 
 
-def compute_gradients(tape: tf.GradientTape, loss: tf.Tensor, variables: list) -> list:
-    """Return the gradients of a loss; the operations traced from here on are `Operation.is_backward`."""
-    tf.no_op(name=_BACKWARD_MARKER)
-    return tape.gradient(loss, variables)
-
-
-def list_operations(graph: tf.Graph, *, with_side_effects: bool = False) -> list[tf.Operation]:
-    """List the operations that the outputs of a traced function depend on, in program order.
+def list_operations(graph: tf.Graph, *, with_side_effects: bool = False) -> tuple[list[Operation], list[SizedTensor]]:
+    """List the operations that the outputs of a traced function depend on, in program order, and its outputs.
 
     Args:
         graph: the graph of the function.
@@ -143,42 +157,31 @@ def list_operations(graph: tf.Graph, *, with_side_effects: bool = False) -> list
             needed.add(operation)
             waiting += [tensor.op for tensor in operation.inputs]
             waiting += operation.control_inputs if with_side_effects else ()
-    return [operation for operation in graph.get_operations() if operation in needed]
+    tensors: dict[object, SizedTensor] = {}
+
+    def convert(tensor: tf.Tensor) -> SizedTensor:
+        return tensors.setdefault(tensor.ref(), _measure(tensor))
+
+    operations = [
+        Operation(
+            kind=operation.type,
+            name=operation.name,
+            inputs=tuple(map(convert, operation.inputs)),
+            outputs=tuple(map(convert, operation.outputs)),
+            transposes=tuple(map(operation.get_attr, _TRANSPOSES.get(operation.type, ()))),
+        )
+        for operation in graph.get_operations()
+        if operation in needed
+    ]
+    return operations, [convert(tensor) for tensor in graph.outputs]
 
 
-def _describe(operation: tf.Operation, is_backward: bool, layers: Mapping[str, str]) -> Operation:
-    *scopes, _ = operation.name.split("/")
-    scopes = [name if name in layers else re.sub(r"_\d+$", "", name) for name in scopes]
-    inputs, outputs = (
-        tuple(tuple(tensor.shape) if tensor.shape.rank is not None else () for tensor in tensors)
-        for tensors in (operation.inputs, operation.outputs)
-    )
-    return Operation(
-        kind=operation.type,
-        layers=tuple(layers[name] for name in scopes if name in layers),
-        is_backward=is_backward,
-        inputs=inputs,
-        outputs=outputs,
-        flops=_count_flops(operation, inputs, outputs),
-        source=operation,
-    )
-
-
-def _count_flops(operation: tf.Operation, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int:
-    """Count the FLOPs of an operation from its shapes; operations on integers and booleans count as zero."""
-    kind = operation.type
-    if not outputs or not operation.outputs[0].dtype.is_floating:
-        return 0
-    if kind in MATRIX_PRODUCTS:
-        is_transposed = operation.get_attr("transpose_a" if kind == "MatMul" else "adj_x")
-        return 2 * math.prod(outputs[0]) * inputs[0][-2 if is_transposed else -1]
-    if kind in _ONE_FLOP_PER_INPUT:
-        return math.prod(inputs[0])
-    if kind == "AddN":
-        return (len(inputs) - 1) * math.prod(outputs[0])
-    if kind == "SparseSoftmaxCrossEntropyWithLogits":
-        return 6 * math.prod(inputs[0])
-    return _FLOPS_PER_OUTPUT.get(kind, 0) * math.prod(outputs[0])
+def _measure(tensor: tf.Tensor) -> SizedTensor:
+    is_axis_list = tensor.shape.rank == 1 and tensor.dtype.is_integer and tensor.shape[0] is None  # Keras 3.12
+    if tensor.shape.rank is None or tensor.dtype in _WITHOUT_SIZE or is_axis_list:
+        return SizedTensor((), tensor.dtype.name, 0)
+    shape = tuple(tensor.shape)
+    return SizedTensor(shape, tensor.dtype.name, math.prod(shape) * tensor.dtype.size)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,7 +237,8 @@ class Workload:
             with tf.GradientTape() as tape:
                 outputs = model(features, training=True)
                 loss = model.compute_loss(features, labels, outputs, training=True)
-            return compute_gradients(tape, loss, variables)
+            tf.no_op(name=_BACKWARD_MARKER)  # the operations from here on are `Operation.is_backward`
+            return tape.gradient(loss, variables)
 
         try:
             return self._trace(train, *self.example_specs())
@@ -242,9 +246,21 @@ class Workload:
             model.compiled = was_compiled
 
     def _trace(self, function: Callable, *specs: object) -> list[Operation]:
+        """Trace a function, and return the operations that its outputs depend on, in program order."""
         names = {name for weight in self.model.weights for name in weight.path.split("/")[:-1]}
         layers = {name: ENCODER if name == self.encoder.name else name for name in names}
-        return trace_operations(function, *specs, layers=layers)
+        graph = trace_graph(function, *specs)
+        in_graph = [operation.name for operation in graph.get_operations()]
+        start = next((place for place, name in enumerate(in_graph) if name.startswith(_BACKWARD_MARKER)), len(in_graph))
+        backward = set(in_graph[start:])
+        described = []
+        for operation in list_operations(graph)[0]:
+            *scopes, _ = operation.name.split("/")
+            # TensorFlow opens the scope `block_0_1` when `block_0` is called a second time
+            scopes = [name if name in layers else re.sub(r"_\d+$", "", name) for name in scopes]
+            path = tuple(layers[name] for name in scopes if name in layers)
+            described.append(dataclasses.replace(operation, layers=path, is_backward=operation.name in backward))
+        return described
 
     def feature_specs(self, training: bool = False) -> dict[str, tf.TensorSpec]:
         """Return the specs of the model's inputs."""
@@ -256,14 +272,12 @@ class Workload:
 
     def example_specs(self) -> tuple:
         """Return the specs of the features and labels of a training step."""
-        return self.feature_specs(training=True), self._make_label_specs()
-
-    def _make_label_specs(self) -> tf.TensorSpec | dict[str, tf.TensorSpec]:
+        features = self.feature_specs(training=True)
         if getattr(self.model, "problem", "single_label") != "single_label":
-            return self._make_spec(self.model.num_classes, dtype="float32")
+            return features, self._make_spec(self.model.num_classes, dtype="float32")
         sizes = {"S": self.shape.length, "M": self.shape.num_masked}
         specs = {name: self._make_spec(*map(sizes.get, axes), dtype=dtype) for name, axes, dtype in self._labels}
-        return specs.get(None, specs)
+        return features, specs.get(None, specs)
 
     def _make_spec(self, *sizes: int, dtype: str = "int32") -> tf.TensorSpec:
         return tf.TensorSpec((self.shape.batch_size, *sizes), dtype)

@@ -71,12 +71,8 @@ def make_input_sequence(
     tokenized = tokenizer.tokenize_with_offsets(list(texts), keep_special_tokens=keep_special_tokens)
     columns = [[np.array(values, np.int32) for values in ragged.to_list()] for ragged in tokenized]
     _check_texts(columns[0], config)
-    token_ids, starts, ends, word_ids = (
-        _join(column, at_cls, at_sep)
-        for column, at_cls, at_sep in zip(
-            columns, (tokenizer.cls_id, -1, -1, -1), (tokenizer.sep_id, -1, -1, -1), strict=True
-        )
-    )
+    at_special = [(tokenizer.cls_id, tokenizer.sep_id), *[(-1, -1)] * 3]
+    token_ids, starts, ends, word_ids = (_join(column, *at) for column, at in zip(columns, at_special, strict=True))
     lengths = [len(token_ids) + (2 if index == 0 else 1) for index, token_ids in enumerate(columns[0])]
     segment_ids = np.repeat(np.arange(len(texts), dtype=np.int32), lengths)
     tokens = tuple(tokenizer.vocabulary[token_id] for token_id in token_ids)

@@ -5,15 +5,13 @@ import hashlib
 import html
 import json
 import pathlib
+import re
+import string
 from collections.abc import Mapping, Sequence
 
 PAGE = "index.html"  # file name of every page
 _ASSETS = pathlib.Path(__file__).parent / "page"
-# Only the page's own style and script run, identified by their hashes; nothing is loaded
-_POLICY = (
-    "default-src 'none'; style-src '{style}'; script-src '{script}'; img-src data:; base-uri 'none'; form-action 'none'"
-)
-_NO_SCRIPT = "<p>The charts of this page need JavaScript, which is turned off in this browser.</p>"
+_MAX_WITHOUT_LINKS = 3  # sections
 
 
 def escape(text: object) -> str:
@@ -36,59 +34,68 @@ def render_image(title: str, address: str) -> str:
     return f'<div class="scroll"><img class="picture" alt="{title}" src="{address}"></div>'
 
 
-def render_header(
-    title: str,
-    facts: Mapping[str, object],
-    texts: Sequence[str] = (),
-    links: Sequence[tuple[str, str]] = (),
-) -> str:
-    """Render the header of a page.
+def render_table(header: str, rows: str, label: str, name: str = "") -> str:
+    """Render a table in a box that scrolls.
 
     Args:
-        title: plain text.
-        facts: values keyed by name, plain text.
-        texts: texts to quote, plain text.
-        links: names and titles of sections, HTML.
+        header: cells of the header, HTML.
+        rows: rows of the body, HTML.
+        label: name for screen readers.
+        name: id of the table.
     """
-    items = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items())
-    quotes = "".join(f'<blockquote dir="auto">{escape(text)}</blockquote>' for text in texts)
-    anchors = "".join(f'<a href="#{name}">{text}</a>' for name, text in links)
-    navigation = f'<nav aria-label="Sections">{anchors}</nav>' if links else ""
+    attribute = f' id="{name}"' if name else ""
     return (
-        f'<header><div class="top"><h1>{escape(title)}</h1><button id="theme" type="button" hidden>Dark</button></div>'
-        f"{quotes}<dl>{items}</dl>{navigation}</header>\n"
+        f'<div class="scroll tall" tabindex="0" role="region" aria-label="{label}">'
+        f"<table{attribute}><thead><tr>{header}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 
-def render_html(title: str, body: str, data: object, scripts: Sequence[str]) -> str:
-    """Render a whole page.
+def render_page(
+    title: str,
+    main: str,
+    data: object,
+    scripts: Sequence[str],
+    *,
+    command: str,
+    facts: Mapping[str, object],
+    texts: Sequence[str] = (),
+    note: str = "",
+) -> str:
+    """Render a whole page, with links to its sections if there are many.
 
     Args:
         title: plain text.
-        body: HTML.
+        main: the sections, HTML.
         data: data for the scripts, as JSON without NaN.
         scripts: file names in the folder `page`, in the order in which they run.
+        command: the command that makes the page, without `bert-keras`.
+        facts: values keyed by name, plain text, for the header.
+        texts: texts to quote in the header, plain text.
+        note: the end of the footer, HTML.
     """
-    style = (_ASSETS / "page.css").read_text(encoding="utf-8")
-    script = "\n".join((_ASSETS / name).read_text(encoding="utf-8") for name in scripts)
-    policy = _POLICY.format(style=_hash(style), script=_hash(script))
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title>
-<style>{style}</style>
-</head>
-<body>
-{body}
-<noscript>{_NO_SCRIPT}</noscript>
-<script type="application/json" id="data">{to_safe_json(data)}</script>
-<script>{script}</script>
-</body>
-</html>
-"""
+    style, script = _read("page.css"), "\n".join(map(_read, scripts))
+    links = re.findall(r'<section id="([^"]*)"><h2>(.*?)</h2>', main)
+    anchors = "".join(f'<a href="#{name}">{text}</a>' for name, text in links)
+    return fill_template(
+        "page.html",
+        title=escape(title),
+        style=style,
+        style_hash=_hash(style),
+        script=script,
+        script_hash=_hash(script),
+        texts="".join(f'<blockquote dir="auto">{escape(text)}</blockquote>' for text in texts),
+        facts="".join(f"<div><dt>{escape(name)}</dt><dd>{escape(fact)}</dd></div>" for name, fact in facts.items()),
+        navigation=f'<nav aria-label="Sections">{anchors}</nav>' if len(links) > _MAX_WITHOUT_LINKS else "",
+        main=main,
+        command=command,
+        note=note,
+        data=to_safe_json(data),
+    )
+
+
+def fill_template(name: str, **values: object) -> str:
+    """Return the text of a file of the folder `page` with values, HTML, in place of their names."""
+    return string.Template(_read(name)).substitute(values)
 
 
 def to_safe_json(data: object) -> str:
@@ -99,3 +106,7 @@ def to_safe_json(data: object) -> str:
 
 def _hash(content: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode("utf-8")).digest()).decode()
+
+
+def _read(name: str) -> str:
+    return (_ASSETS / name).read_text(encoding="utf-8")

@@ -8,24 +8,9 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
+from bert_keras.analysis.inspection import head_outputs, summaries
 from bert_keras.analysis.inspection.forward_pass import ForwardPass, make_input_sequence, run_forward_pass
-from bert_keras.analysis.inspection.head_outputs import (
-    MaskedPrediction,
-    Prediction,
-    get_masked_lm,
-    make_predictor,
-    predict_masked_tokens,
-    predict_with_head,
-)
 from bert_keras.analysis.inspection.html_page import PAGE
-from bert_keras.analysis.inspection.summaries import (
-    HeadSummary,
-    Similarity,
-    check_index,
-    compute_similarity,
-    get_position_tables,
-    summarize_heads,
-)
 from bert_keras.checkpoints import load, load_tokenizer
 from bert_keras.checkpoints.building import get_encoder
 from bert_keras.checkpoints.reading import find_folder
@@ -67,10 +52,10 @@ class Inspection:
     has_pooler: bool
     num_parameters: int
     forward_pass: ForwardPass
-    heads: tuple[HeadSummary, ...]
-    similarity: Similarity
-    masked_predictions: tuple[MaskedPrediction, ...]
-    prediction: Prediction | None
+    heads: tuple[summaries.HeadSummary, ...]
+    similarity: summaries.Similarity
+    masked_predictions: tuple[head_outputs.MaskedPrediction, ...]
+    prediction: head_outputs.Prediction | None
     positions: dict[str, np.ndarray]
     layer: int | None = None
     head: int | None = None
@@ -118,9 +103,9 @@ class Inspection:
             >>> bk.inspect("demo/classifier", "The with statement").to_html()[:15]
             '<!DOCTYPE html>'
         """
-        from bert_keras.analysis.inspection.inspection_page import render_page
+        from bert_keras.analysis.inspection.inspection_page import render_inspection
 
-        return render_page(self, sections)
+        return render_inspection(self, sections)
 
     def save(
         self,
@@ -152,7 +137,11 @@ class Inspection:
         if pictures:
             check_matplotlib()
         with publish_folder(out, "inspect", overwrite=overwrite) as folder:
-            sections = [*(self._make_size_sections() if pictures else ()), *sections]
+            if pictures:
+                from bert_keras.analysis.cost_model import components, plan_figures
+
+                parameters = plan_figures.make_parameters_section(components.count_parameters(self.model))
+                sections = [parameters, plan_figures.make_inference_memory_section(self.model), *sections]
             (folder / PAGE).write_text(self.to_html(sections), encoding="utf-8")
             write_json(folder / NUMBERS, self.to_dict())
             names = [PAGE, NUMBERS]
@@ -161,13 +150,6 @@ class Inspection:
 
                 names += save_figures([*draw_figures(self), *sections], folder)
         return names
-
-    def _make_size_sections(self) -> list[FigureSection]:
-        """Create the sections on parameters and memory."""
-        from bert_keras.analysis.cost_model.components import count_parameters
-        from bert_keras.analysis.cost_model.plan_figures import make_inference_memory_section, make_parameters_section
-
-        return [make_parameters_section(count_parameters(self.model)), make_inference_memory_section(self.model)]
 
 
 def inspect(
@@ -208,12 +190,12 @@ def inspect(
     """
     model, tokenizer, name = _load(subject, tokenizer)
     encoder = get_encoder(model)
-    check_index("layer", layer, encoder.config.num_layers)
-    check_index("head", head, encoder.config.num_heads)
-    masked_lm = get_masked_lm(model)
+    summaries.check_index("layer", layer, encoder.config.num_layers)
+    summaries.check_index("head", head, encoder.config.num_heads)
+    masked_lm = head_outputs.get_masked_lm(model)
     texts = (text,) if second is None else (text, second)
     sequence = make_input_sequence(tokenizer, encoder.config, *texts, keep_special_tokens=masked_lm is not None)
-    predictor = make_predictor(None if subject is model else find_folder(name), model, tokenizer)
+    predictor = head_outputs.make_predictor(None if subject is model else find_folder(name), model, tokenizer)
     forward_pass = run_forward_pass(model, sequence)
     return Inspection(
         model=model,
@@ -223,13 +205,13 @@ def inspect(
         has_pooler=encoder.pooler is not None,
         num_parameters=model.count_params(),
         forward_pass=forward_pass,
-        heads=summarize_heads(forward_pass.attention, sequence.tokens),
-        similarity=compute_similarity(forward_pass.hidden_states),
+        heads=summaries.summarize_heads(forward_pass.attention, sequence.tokens),
+        similarity=summaries.compute_similarity(forward_pass.hidden_states),
         masked_predictions=()
         if masked_lm is None
-        else predict_masked_tokens(masked_lm, tokenizer, sequence, top_k=top_k),
-        prediction=predict_with_head(model, predictor, forward_pass),
-        positions=get_position_tables(encoder),
+        else head_outputs.predict_masked_tokens(masked_lm, tokenizer, sequence, top_k=top_k),
+        prediction=head_outputs.predict_with_head(model, predictor, forward_pass),
+        positions=summaries.get_position_tables(encoder),
         layer=layer,
         head=head,
     )

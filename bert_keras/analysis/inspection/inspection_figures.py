@@ -5,15 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bert_keras.analysis.inspection import summaries
 from bert_keras.analysis.inspection.forward_pass import count_scores
-from bert_keras.analysis.inspection.summaries import (
-    HEADINGS,
-    MAX_POSITIONS,
-    average_by_distance,
-    compute_activations,
-    compute_position_similarity,
-    measure_gelu_difference,
-)
 from bert_keras.figures import COLORS, FigureSection, create_figure, simplify_axes
 
 if typing.TYPE_CHECKING:
@@ -71,7 +64,7 @@ def draw_heads(inspection: "Inspection") -> typing.Any:
         values = np.array([getattr(head, name) for head in inspection.heads]).reshape(shape)
         image = axes.imshow(values, cmap=_BLUES, vmin=0, vmax=max(values.max(), 1e-9), aspect="auto")
         unit = {"entropy": " (bits)", "distance": " (tokens)"}.get(name, " (share)")
-        axes.set_title(HEADINGS.get(name, name) + unit, fontsize=9)
+        axes.set_title(summaries.HEADINGS.get(name, name) + unit, fontsize=9)
         axes.set_xlabel("head", fontsize=7)
         axes.set_ylabel("layer", fontsize=7)
         axes.tick_params(labelsize=6)
@@ -93,8 +86,7 @@ def draw_scores(inspection: "Inspection") -> typing.Any:
     ):
         axes.stairs(counts, edges, fill=True, alpha=0.55, color=color, label=label)
     axes.set_xlabel("score", parse_math=False)
-    axes.set_ylabel("count (log scale)")
-    axes.set_yscale("log")
+    axes.set(ylabel="count (log scale)", yscale="log")
     title = f"layer {layers[0]}" if len(layers) == 1 else "all layers"
     axes.set_title(f"{title}, all heads; H = {inspection.config.head_dim}", fontsize=10)
     simplify_axes(axes)
@@ -115,32 +107,30 @@ def draw_similarity(inspection: "Inspection") -> typing.Any:
     bottom.plot(states[1:], similarity.to_previous.mean(1), color=COLORS[0], label="before and after the layer")
     bottom.plot(states[1:], similarity.to_embeddings.mean(1), color=COLORS[1], label="to the embeddings")
     bottom.plot(states, similarity.anisotropy, color=COLORS[2], label="two different tokens")
-    bottom.set_xlabel("state (0 = embeddings, l + 1 = after layer l)")
-    bottom.set_ylabel("mean cosine")
+    bottom.set(xlabel="state (0 = embeddings, l + 1 = after layer l)", ylabel="mean cosine")
     simplify_axes(bottom)
     return figure
 
 
 def draw_positions(inspection: "Inspection") -> typing.Any:
     """Draw the cosines between position embeddings, learned and sinusoidal, as maps and by distance."""
-    cosines = {name: compute_position_similarity(table) for name, table in inspection.positions.items()}
+    cosines = {name: summaries.compute_position_similarity(table) for name, table in inspection.positions.items()}
     figure = create_figure(figsize=(3.4 * (len(cosines) + 1), 3.2), layout="constrained")
     *maps, lines = figure.subplots(1, len(cosines) + 1)
     for axes, (name, values) in zip(maps, cosines.items(), strict=True):
-        image = axes.imshow(values[:MAX_POSITIONS, :MAX_POSITIONS], cmap="RdBu", vmin=-1, vmax=1)
+        image = axes.imshow(values[: summaries.MAX_POSITIONS, : summaries.MAX_POSITIONS], cmap="RdBu", vmin=-1, vmax=1)
         axes.set_title(f"{name}: cosine of two positions", fontsize=9)
     figure.colorbar(image, ax=maps, shrink=0.8)
     for (name, values), color in zip(cosines.items(), COLORS, strict=False):
-        lines.plot(average_by_distance(values), color=color, label=name)
-    lines.set_xlabel("distance (positions)")
-    lines.set_ylabel("mean cosine")
+        lines.plot(summaries.average_by_distance(values), color=color, label=name)
+    lines.set(xlabel="distance (positions)", ylabel="mean cosine")
     simplify_axes(lines)
     return figure
 
 
 def draw_activations(inspection: "Inspection") -> typing.Any:
     """Draw GELU, its tanh approximation and ReLU, and the difference between the two GELUs."""
-    curves = compute_activations()
+    curves = summaries.compute_activations()
     x = curves.pop("x")
     figure = create_figure(figsize=(8, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -150,7 +140,7 @@ def draw_activations(inspection: "Inspection") -> typing.Any:
     left.set_xlabel("x")
     simplify_axes(left)
     right.plot(x, curves["gelu"] - curves["gelu_tanh"], color=COLORS[0])
-    largest, place = measure_gelu_difference()
+    largest, place = summaries.measure_gelu_difference()
     right.set_title(f"gelu - gelu_tanh: at most {largest:.2e}, at x = {place:.2f}", fontsize=9)
     right.set_xlabel("x")
     right.spines[["top", "right"]].set_visible(False)
@@ -165,8 +155,7 @@ def _draw_attention_map(inspection: "Inspection", layer: int, head: int) -> typi
     image = axes.imshow(inspection.attention[layer, head], cmap=_BLUES, vmin=0)
     kind = inspection.heads[layer * inspection.config.num_heads + head].kind
     axes.set_title(f"layer {layer}, head {head}: {kind}", fontsize=10)
-    axes.set_ylabel("query")
-    axes.set_xlabel("key")
+    axes.set(xlabel="key", ylabel="query")
     _label_tokens(axes, tokens, label_queries=True)
     figure.colorbar(image, ax=axes, shrink=0.8).set_label("attention probability", fontsize=8)
     return figure

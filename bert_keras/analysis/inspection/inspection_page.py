@@ -1,27 +1,15 @@
 """The page of an inspection: sentences and tables are HTML, charts are drawn by the page's script from its data."""
 
 import base64
-import re
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
+from bert_keras.analysis.inspection import html_page, summaries
 from bert_keras.analysis.inspection.forward_pass import ForwardPass, count_scores
 from bert_keras.analysis.inspection.head_outputs import MAX_WORDS, MaskedPrediction, PredictedItem, Prediction
-from bert_keras.analysis.inspection.html_page import escape, render_header, render_html, render_image, render_section
-from bert_keras.analysis.inspection.summaries import (
-    HEADINGS,
-    MAX_POSITIONS,
-    NEAR_TOKENS,
-    HeadSummary,
-    Similarity,
-    average_by_distance,
-    compute_activations,
-    compute_position_similarity,
-    measure_gelu_difference,
-)
-from bert_keras.config import BertConfig
+from bert_keras.analysis.inspection.html_page import escape
 from bert_keras.figures import FigureSection, render_figure, to_data_uri
 
 if typing.TYPE_CHECKING:
@@ -30,35 +18,15 @@ if typing.TYPE_CHECKING:
 MAX_MAP_BYTES = 8_000_000  # of all attention maps; base64 makes the page a third larger
 MAX_ROUNDING_ERROR = "0.00001"  # of a probability p that is stored as round(65535 p); measured: 0.0000077
 _BYTES_PER_PROBABILITY = 2
+_PER_LAYER = ("raw_spread", "scaled_spread", "raw_peak", "scaled_peak")  # of histograms of scores
 _SCRIPTS = ("page_tools.js", "page_charts.js", "page_attention.js", "page_sections.js")
 _DIGITS = {"distance": 2, "entropy": 2, "cls": 3, "sep": 3, "itself": 3, "previous": 3, "next": 3, "near": 3}
-_ATTENTION_ELEMENTS = """<div class="controls" id="head-controls"></div>
-<div class="attention"><div><div id="head-grid"></div>
-<h3>Attention of one token</h3><div id="token-strip"></div></div>
-<div id="attention-map"></div></div>"""
-_FOOTER = """<footer><p>Made by <code>bert-keras inspect</code>. It loads no external resources.
-<code>bk.inspect</code> returns the exact arrays.</p></footer>"""
-
-_ATTENTION = (
-    "Attention probabilities softmax(Q K<sup>T</sup> / &radic;H), one (S, S) matrix per head. Rows are queries, "
-    "columns are keys; each row sums to 1. Select a head in the grid, then point at a token. Layers and heads are "
-    "counted from 0. Colors show the square root of the probability. Probabilities on this page are rounded to within "
-    f"{MAX_ROUNDING_ERROR}."
+_NOTE = "\n<code>bk.inspect</code> returns the exact arrays."
+_TRUNCATION = (
+    " To limit the size of the page, the maps show the first {num_shown:,} of {length:,} tokens; statistics of heads "
+    "include all tokens."
 )
-_HEADS = (
-    "Averages over all queries. Distance: number of tokens between query and key, weighted by attention. Entropy in "
-    "bits: 0 = a single key, log<sub>2</sub> S = uniform. The other columns are shares of attention, which overlap; "
-    f"near: within {NEAR_TOKENS} tokens. The kind of a head is the key that receives at least half of its attention: "
-    "[CLS], [SEP], the query <em>itself</em>, the <em>previous</em> or the <em>next</em> token. Otherwise the head is "
-    "<em>broad</em> if 2<sup>entropy</sup> &ge; S / 2, <em>local</em> if at least half of the attention is near, "
-    "and <em>mixed</em> in all other cases. Statistics follow Clark et al. (2019), &ldquo;What Does BERT Look "
-    "At?&rdquo;."
-)
-_VECTORS = (
-    "Cosine similarity between token vectors. State 0 is the embeddings, the input of layer 0; the following states "
-    "are the outputs of the layers, (S, D) each. If two different tokens are similar on average, all vectors share a "
-    "common direction (Ethayarajh 2019)."
-)
+_NO_POSITIONS = "This model has no learned position embeddings; it uses"
 _AT_MASKS = (
     "The most probable tokens at each [MASK]: softmax of the masked-LM head over the whole vocabulary. Several masks "
     "are predicted independently."
@@ -69,110 +37,72 @@ _AT_WORDS = (
 )
 
 
-def render_page(inspection: "Inspection", sections: Sequence[FigureSection] = ()) -> str:
+def render_inspection(inspection: "Inspection", sections: Sequence[FigureSection] = ()) -> str:
     """Render the page of an inspection, with more figures at its end."""
     config, texts = inspection.config, inspection.forward_pass.sequence.texts
-    is_learned = "learned" in inspection.positions
-    parts = [
-        render_prediction(inspection.prediction, texts) if inspection.prediction else "",
-        render_masked_predictions(inspection.masked_predictions) if inspection.masked_predictions else "",
-        render_section("attention", "Attention", _ATTENTION + _describe_truncation(inspection), _ATTENTION_ELEMENTS),
-        render_section("heads", "Attention heads", _HEADS, _render_heads(inspection.heads)),
-        _render_charts("scores", "Attention scores before and after scaling", _describe_scores(config)),
-        _render_charts("vectors", "Token similarity across layers", _VECTORS),
-        _render_charts("positions", "Position embeddings", _describe_positions(config, is_learned=is_learned)),
-        _render_charts("activations", "Activation functions", _describe_activations(config)),
-        *map(_render_figure, sections),
-    ]
-    main = "".join(parts)
-    links = re.findall(r'<section id="([^"]*)"><h2>(.*?)</h2>', main)
-    title = f"Inspection of {inspection.name}"
-    body = f"{render_header(title, _list_facts(inspection), texts, links)}<main>{main}</main>\n{_FOOTER}"
-    return render_html(title, body, make_page_data(inspection), _SCRIPTS)
-
-
-def _list_facts(inspection: "Inspection") -> dict[str, object]:
-    config = inspection.config
-    return {
+    predictions = render_prediction(inspection.prediction, texts) if inspection.prediction else ""
+    if inspection.masked_predictions:
+        predictions += render_masked_predictions(inspection.masked_predictions)
+    num_shown, length = count_shown_tokens(inspection.attention.shape), len(inspection.tokens)
+    truncation = "" if num_shown == length else _TRUNCATION.format(num_shown=num_shown, length=length)
+    has_learned = "learned" in inspection.positions
+    difference, place = summaries.measure_gelu_difference()
+    figures = ""
+    for name, heading, sentence, figure in sections:
+        image = html_page.render_image(escape(heading), to_data_uri(render_figure(figure, "svg"), "svg"))
+        figures += html_page.render_section(escape(name), escape(heading), escape(sentence), image)
+    main = html_page.fill_template(
+        "inspection.html",
+        predictions=predictions,
+        rounding_error=MAX_ROUNDING_ERROR,
+        truncation=truncation,
+        near_tokens=summaries.NEAR_TOKENS,
+        heads=_render_heads(inspection.heads),
+        head_dim=config.head_dim,
+        positions="Learned position embeddings compared with" if has_learned else _NO_POSITIONS,
+        max_length=f"{config.max_sequence_length:,}",
+        embedding_dim=f"{config.embedding_dim:,}",
+        num_positions=min(summaries.MAX_POSITIONS, config.max_sequence_length),
+        gelu_difference=f"{difference:.2e}",
+        gelu_place=f"{place:.2f}",
+        hidden_act=config.hidden_act,
+        figures=figures,
+    )
+    facts = {
         "model": inspection.kind,
         "parameters": f"{inspection.num_parameters:,}",
         "layers": config.num_layers,
         "heads per layer": f"{config.num_heads}, H = {config.head_dim}",
         "hidden size D": config.hidden_dim,
-        "tokens S": f"{len(inspection.tokens)} (maximum {config.max_sequence_length:,})",
+        "tokens S": f"{length} (maximum {config.max_sequence_length:,})",
         "positions": config.position_type,
         "activation": config.hidden_act,
         "pooler": "yes" if inspection.has_pooler else "no",
     }
+    title, data = f"Inspection of {inspection.name}", make_page_data(inspection)
+    return html_page.render_page(title, main, data, _SCRIPTS, command="inspect", facts=facts, texts=texts, note=_NOTE)
 
 
-def _describe_truncation(inspection: "Inspection") -> str:
-    """Describe which tokens the maps show, if they do not show all."""
-    num_shown, length = count_shown_tokens(inspection.attention.shape), len(inspection.tokens)
-    if num_shown == length:
-        return ""
-    return (
-        f" To limit the size of the page, the maps show the first {num_shown:,} of {length:,} tokens; statistics of "
-        "heads include all tokens."
-    )
-
-
-def _describe_scores(config: BertConfig) -> str:
-    return (
-        "Distribution of the scores Q K<sup>T</sup> over all heads, before and after division by &radic;H = "
-        f"&radic;{config.head_dim} (Vaswani et al. 2017, 3.2.1). Without scaling the scores grow with H, and the "
-        "softmax assigns almost all probability to a single key."
-    )
-
-
-def _describe_positions(config: BertConfig, *, is_learned: bool) -> str:
-    shape = f"({config.max_sequence_length:,}, {config.embedding_dim:,})"
-    sinusoidal = f"sinusoidal embeddings of Vaswani et al. (2017), 3.5, {shape}"
-    subject = f"Learned position embeddings compared with the {sinusoidal}."
-    if not is_learned:
-        subject = f"This model has no learned position embeddings; it uses the {sinusoidal}."
-    return (
-        f"{subject} Maps: cosines between the first {min(MAX_POSITIONS, config.max_sequence_length)} positions. "
-        "Curves: averages over all positions."
-    )
-
-
-def _describe_activations(config: BertConfig) -> str:
-    largest, place = measure_gelu_difference()
-    return (
-        "gelu = x &Phi;(x), with erf; gelu_tanh = 0.5 x (1 + tanh(&radic;(2/&pi;) (x + 0.044715 x<sup>3</sup>))), as "
-        f"in Google&rsquo;s code; relu = max(0, x). The two GELUs differ by at most {largest:.2e}, at x = {place:.2f}, "
-        f"measured in float32 from -8 to 8. This model uses {config.hidden_act}."
-    )
-
-
-def _render_charts(name: str, title: str, sentences: str) -> str:
-    """Render a section whose charts the script draws."""
-    return render_section(name, title, sentences, f'<div id="{name}-charts"></div>')
-
-
-def _render_heads(heads: Sequence[HeadSummary]) -> str:
-    columns = "".join(f"<th>{HEADINGS.get(name, name)}</th>" for name in _DIGITS)
+def _render_heads(heads: Sequence[summaries.HeadSummary]) -> str:
+    columns = "".join(f"<th>{summaries.HEADINGS.get(name, name)}</th>" for name in _DIGITS)
     header, rows = f'<th>layer</th><th>head</th><th class="word">kind</th>{columns}', ""
     for head in heads:
         numbers = "".join(f"<td>{getattr(head, name):.{digits}f}</td>" for name, digits in _DIGITS.items())
         place = f'<td>{head.layer}</td><td>{head.head}</td><td class="word">{escape(head.kind)}</td>'
         rows += f"<tr>{place}{numbers}</tr>"
-    return render_table(header, rows, "Attention heads", "head-table")
-
-
-def _render_figure(section: FigureSection) -> str:
-    title = escape(section.title)
-    image = render_image(title, to_data_uri(render_figure(section.figure, "svg"), "svg"))
-    return render_section(escape(section.name), title, escape(section.sentence), image)
+    return html_page.render_table(header, rows, "Attention heads", "head-table")
 
 
 def render_prediction(prediction: Prediction, texts: Sequence[str]) -> str:
     """Render the prediction of the head: the texts with marked ranges, and a table."""
     header = f'<th class="word">prediction</th><th>{prediction.measure}</th><th></th><th class="word">characters</th>'
     rows = "".join(_render_item(item, prediction.measure, texts) for item in prediction.items)
-    content = "".join(_render_texts(prediction, texts)) + render_table(header, rows, "Model prediction")
-    return render_section("prediction", "Model prediction", escape(prediction.description), content)
+    content = ""
+    for index, text in enumerate(texts):
+        if items := [item for item in prediction.items if item.text == index and item.is_predicted]:
+            content += f'<blockquote dir="auto">{mark_items(text, items)}</blockquote>'
+    content += html_page.render_table(header, rows, "Model prediction")
+    return html_page.render_section("prediction", "Model prediction", escape(prediction.description), content)
 
 
 def render_masked_predictions(predictions: Sequence[MaskedPrediction]) -> str:
@@ -180,25 +110,9 @@ def render_masked_predictions(predictions: Sequence[MaskedPrediction]) -> str:
     is_at_masks = predictions[0].probability is None
     header = '<th class="word">mask</th>' if is_at_masks else '<th class="word">masked token</th><th>probability</th>'
     rows = "".join(map(_render_masked_prediction, predictions))
-    table = render_table(f'{header}<th class="word">predictions</th>', rows, "Masked-token predictions")
+    table = html_page.render_table(f'{header}<th class="word">predictions</th>', rows, "Masked-token predictions")
     sentences = _AT_MASKS if is_at_masks else _AT_WORDS
-    return render_section("masked-predictions", "Masked-token predictions", sentences, table)
-
-
-def render_table(header: str, rows: str, label: str, name: str = "") -> str:
-    """Render a table in a box that scrolls.
-
-    Args:
-        header: cells of the header, HTML.
-        rows: rows of the body, HTML.
-        label: name for screen readers.
-        name: id of the table.
-    """
-    attribute = f' id="{name}"' if name else ""
-    return (
-        f'<div class="scroll tall" tabindex="0" role="region" aria-label="{label}">'
-        f"<table{attribute}><thead><tr>{header}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
+    return html_page.render_section("masked-predictions", "Masked-token predictions", sentences, table)
 
 
 def mark_items(text: str, items: Sequence[PredictedItem]) -> str:
@@ -212,13 +126,6 @@ def mark_items(text: str, items: Sequence[PredictedItem]) -> str:
         parts += [escape(text[end : item.start]), f"<mark>{escape(inside)}{label}</mark>"]
         end = item.end
     return "".join([*parts, escape(text[end:])])
-
-
-def _render_texts(prediction: Prediction, texts: Sequence[str]) -> Iterator[str]:
-    """Yield the texts with predicted ranges."""
-    for index, text in enumerate(texts):
-        if items := [item for item in prediction.items if item.text == index and item.is_predicted]:
-            yield f'<blockquote dir="auto">{mark_items(text, items)}</blockquote>'
 
 
 def _render_bar(share: float) -> str:
@@ -314,22 +221,17 @@ def _to_list(values: np.ndarray, digits: int = 4) -> list:
 
 def _make_scores(forward_pass: ForwardPass) -> dict:
     histograms = count_scores(forward_pass)
-    names = ("raw_spread", "scaled_spread", "raw_peak", "scaled_peak")
-    layers = [
-        {
-            "counts": histograms.counts[layer].tolist(),
-            **{name: round(float(getattr(histograms, name)[layer]), 4) for name in names},
-        }
-        for layer in range(len(histograms.counts))
-    ]
+    columns = {name: _to_list(getattr(histograms, name)) for name in _PER_LAYER} | {
+        "counts": histograms.counts.tolist()
+    }
     return {
         "edges": _to_list(histograms.raw_edges, 5),
         "factor": float(histograms.scaled_edges[-1] / histograms.raw_edges[-1]),
-        "layers": layers,
+        "layers": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
     }
 
 
-def _make_similarity(similarity: Similarity, num_shown: int) -> dict:
+def _make_similarity(similarity: summaries.Similarity, num_shown: int) -> dict:
     return {
         "to_previous": _to_list(similarity.to_previous[:, :num_shown]),
         "between": encode_cosines(similarity.between_tokens[:, :num_shown, :num_shown]),
@@ -344,15 +246,15 @@ def _make_similarity(similarity: Similarity, num_shown: int) -> dict:
 def _make_positions(positions: dict[str, np.ndarray]) -> dict:
     tables = []
     for name, table in positions.items():
-        cosines = compute_position_similarity(table)
-        shown = cosines[:MAX_POSITIONS, :MAX_POSITIONS]
-        distances = _to_list(average_by_distance(cosines), 3)
+        cosines = summaries.compute_position_similarity(table)
+        shown = cosines[: summaries.MAX_POSITIONS, : summaries.MAX_POSITIONS]
+        distances = _to_list(summaries.average_by_distance(cosines), 3)
         tables.append({"name": name, "cosines": encode_cosines(shown), "by_distance": distances})
     return {"shown": len(shown), "tables": tables}
 
 
 def _make_activations(hidden_act: str) -> dict:
-    curves = compute_activations()
+    curves = summaries.compute_activations()
     x = curves.pop("x")
     names = {name: f"{name} (this model)" if name == hidden_act else name for name in curves}
     return {

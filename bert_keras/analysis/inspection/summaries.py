@@ -102,22 +102,14 @@ def _compute_statistics(attention: np.ndarray, tokens: Sequence[str]) -> dict[st
     return {
         "distance": (attention * distances).sum(-1).mean(-1),
         "entropy": -(attention * logs).sum(-1).mean(-1),
-        "cls": _average_share(attention, [token == CLS for token in tokens]),
-        "sep": _average_share(attention, [token == SEP for token in tokens]),
-        "itself": _average_diagonal(attention, 0),
-        "previous": _average_diagonal(attention, -1),
-        "next": _average_diagonal(attention, 1),
+        "cls": attention[..., np.equal(tokens, CLS)].sum(-1).mean(-1),
+        "sep": attention[..., np.equal(tokens, SEP)].sum(-1).mean(-1),
+        # to the key at a distance from the query, over the queries that have such a key
+        "itself": np.diagonal(attention, 0, axis1=-2, axis2=-1).mean(-1),
+        "previous": np.diagonal(attention, -1, axis1=-2, axis2=-1).mean(-1),
+        "next": np.diagonal(attention, 1, axis1=-2, axis2=-1).mean(-1),
         "near": (attention * (distances <= NEAR_TOKENS)).sum(-1).mean(-1),
     }
-
-
-def _average_share(attention: np.ndarray, is_key: list[bool]) -> np.ndarray:
-    return attention[..., np.array(is_key)].sum(-1).mean(-1)
-
-
-def _average_diagonal(attention: np.ndarray, offset: int) -> np.ndarray:
-    """Average the attention to the key `offset` positions after the query, over the queries that have such a key."""
-    return np.diagonal(attention, offset, axis1=-2, axis2=-1).mean(-1)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

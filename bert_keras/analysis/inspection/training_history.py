@@ -7,25 +7,10 @@ import pathlib
 import typing
 from collections.abc import Sequence
 
-from bert_keras.analysis.inspection.html_page import (
-    PAGE,
-    escape,
-    render_header,
-    render_html,
-    render_image,
-    render_section,
-)
+from bert_keras import figures
+from bert_keras.analysis.inspection import html_page
 from bert_keras.checks import is_integer, read_field
 from bert_keras.errors import InputError
-from bert_keras.figures import (
-    COLORS,
-    FigureSection,
-    check_matplotlib,
-    create_figure,
-    save_figures,
-    simplify_axes,
-    to_data_uri,
-)
 from bert_keras.files import parse_json, read_json
 from bert_keras.publishing import publish_folder
 
@@ -36,8 +21,9 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 
 _SCRIPTS = ("page_tools.js", "page_charts.js", "page_training.js")
 _CONFUSION = "Rows are true classes, columns predicted classes; the color is the share of the row."
-_FOOTER = "<footer><p>Made by <code>bert-keras inspect --training</code>. It loads no external resources.</p></footer>"
-_COLORS = dict(zip(("training", "held out"), COLORS, strict=False))
+_AVERAGES = "Each training point is an average over the steps since the previous point. "
+_HELD_OUT_EXAMPLES = "Held-out examples are not used for training."
+_COLORS = dict(zip(("training", "held out"), figures.COLORS, strict=False))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +54,12 @@ class Chart:
     name: str
     over: str
     curves: tuple[Curve, ...]
+
+    def to_data(self) -> dict:
+        """Return what the script of the page draws."""
+        places = {name: place for place, name in enumerate(_COLORS, 1)}
+        series = [{**dataclasses.asdict(curve), "place": places[curve.name]} for curve in self.curves]
+        return {"series": series, "xLabel": self.over, "yLabel": self.name, "label": f"{self.name} by {self.over}"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +105,11 @@ def read_training_history(folder: str | os.PathLike) -> TrainingHistory:
             "pretrain or finetune wrote"
         )
     scores = {name: value for name, value in metrics.items() if name not in ("epoch", "epochs") and _is_finite(value)}
-    return TrainingHistory(folder, charts, scores or _get_last_scores(lines), _read_png(folder / CONFUSION))
+    confusion = folder / CONFUSION
+    image = confusion.read_bytes() if confusion.is_file() else None
+    if image is not None and not image.startswith(_PNG):
+        raise InputError(f"{confusion} is not a PNG image; expected one: restore it from its source, or delete it")
+    return TrainingHistory(folder, charts, scores or _get_last_scores(lines), image)
 
 
 def _read_log(path: pathlib.Path) -> list[dict]:
@@ -183,15 +179,6 @@ def _get_last_scores(lines: Sequence[dict]) -> dict[str, float]:
     return {name: value for name, value in (held_out or values).items() if _is_finite(value)}
 
 
-def _read_png(path: pathlib.Path) -> bytes | None:
-    if not path.is_file():
-        return None
-    content = path.read_bytes()
-    if not content.startswith(_PNG):
-        raise InputError(f"{path} is not a PNG image; expected one: restore it from its source, or delete it")
-    return content
-
-
 def save_training_history(
     history: TrainingHistory, out: str | os.PathLike, *, pictures: bool = True, overwrite: bool = False
 ) -> list[str]:
@@ -210,15 +197,17 @@ def save_training_history(
         InputError: the folder exists and is not empty, or (`MissingExtraError`) matplotlib is not installed.
     """
     if pictures:
-        check_matplotlib()
+        figures.check_matplotlib()
     with publish_folder(out, "inspect", overwrite=overwrite) as folder:
-        (folder / PAGE).write_text(render_training_page(history), encoding="utf-8")
-        names = [PAGE]
+        (folder / html_page.PAGE).write_text(render_training_page(history), encoding="utf-8")
+        names = [html_page.PAGE]
         if history.confusion is not None:
             (folder / CONFUSION).write_bytes(history.confusion)
             names.append(CONFUSION)
         if pictures:
-            names += save_figures([FigureSection("training", "Training", "", draw_training(history))], folder)
+            names += figures.save_figures(
+                [figures.FigureSection("training", "Training", "", draw_training(history))], folder
+            )
     return names
 
 
@@ -226,18 +215,24 @@ def render_training_page(history: TrainingHistory) -> str:
     """Render the page of a training history."""
     title = f"Training of {history.folder.absolute().name}"
     facts = {name.replace("_", " "): f"{value:.4g}" for name, value in history.scores.items()}
-    sections = [render_section("curves", "Curves", _describe(history.charts), _render_charts(history.charts))]
+    elements = "".join(
+        f'<div><h3>{html_page.escape(chart.name)}</h3><div id="chart-{place}"></div></div>'
+        for place, chart in enumerate(history.charts)
+    )
+    over = history.charts[0].over
+    sentences = f"Losses, scores and learning rate by {over}. {_AVERAGES if over == 'step' else ''}{_HELD_OUT_EXAMPLES}"
+    sections = [html_page.render_section("curves", "Curves", sentences, f'<div class="side-by-side">{elements}</div>')]
     if history.confusion is not None:
-        image = render_image("Confusion matrix", to_data_uri(history.confusion, "png"))
-        sections.append(render_section("confusion", "Confusion matrix", _CONFUSION, image))
-    body = f"{render_header(title, facts)}<main>{''.join(sections)}</main>\n{_FOOTER}"
-    return render_html(title, body, {"charts": list(map(_to_data, history.charts))}, _SCRIPTS)
+        image = html_page.render_image("Confusion matrix", figures.to_data_uri(history.confusion, "png"))
+        sections.append(html_page.render_section("confusion", "Confusion matrix", _CONFUSION, image))
+    data = {"charts": [chart.to_data() for chart in history.charts]}
+    return html_page.render_page(title, "".join(sections), data, _SCRIPTS, command="inspect --training", facts=facts)
 
 
 def draw_training(history: TrainingHistory) -> typing.Any:
     """Draw the curves of a training history in two columns."""
     num_rows = -(-len(history.charts) // 2)
-    figure = create_figure(figsize=(9, 2.4 * num_rows), layout="constrained")
+    figure = figures.create_figure(figsize=(9, 2.4 * num_rows), layout="constrained")
     all_axes = list(figure.subplots(num_rows, 2, squeeze=False).flat)
     for axes in all_axes:
         axes.set_visible(False)
@@ -251,28 +246,5 @@ def draw_training(history: TrainingHistory) -> typing.Any:
         axes.set_xlabel(chart.over, fontsize=8)
         axes.locator_params(axis="x", integer=True)
         axes.tick_params(labelsize=8)
-        simplify_axes(axes)
+        figures.simplify_axes(axes)
     return figure
-
-
-def _describe(charts: Sequence[Chart]) -> str:
-    over = charts[0].over if charts else "step"
-    averages = "Each training point is an average over the steps since the previous point. " if over == "step" else ""
-    return f"Losses, scores and learning rate by {over}. {averages}Held-out examples are not used for training."
-
-
-def _render_charts(charts: Sequence[Chart]) -> str:
-    """Render the elements in which the script draws the charts."""
-    elements = "".join(
-        f'<div><h3>{escape(chart.name)}</h3><div id="chart-{place}"></div></div>' for place, chart in enumerate(charts)
-    )
-    return f'<div class="side-by-side">{elements}</div>'
-
-
-def _to_data(chart: Chart) -> dict:
-    places = {name: place for place, name in enumerate(_COLORS, 1)}
-    series = [
-        {"name": curve.name, "x": list(curve.x), "y": list(curve.y), "place": places[curve.name]}
-        for curve in chart.curves
-    ]
-    return {"series": series, "xLabel": chart.over, "yLabel": chart.name, "label": f"{chart.name} by {chart.over}"}

@@ -24,6 +24,7 @@ from bert_keras.serving.http.endpoint import (
 )
 from bert_keras.serving.server_state import ServerState
 
+_TIME_HEADERS = (b"x-total-time", b"x-queue-time", b"x-tokenization-time", b"x-inference-time")
 _MAX_ID_LENGTH = 128  # characters of a client's request id
 
 
@@ -57,7 +58,10 @@ class _EndpointApplication:
         if call.model_name is not None:
             server.metrics.observe_job(call.model_name, call.timings)
         if server.tracer is not None:
-            self._trace(scope, call, reply.status, seconds)
+            names = ("traceparent", "tracestate")
+            parents = {name: value for name in names if (value := get_header(scope, name.encode())) is not None}
+            name, began = f"{scope['method']} {endpoint.path}", time.time() - seconds
+            server.tracer.record(name, began, reply.status, parents, call.model_name, call.timings)
         request_id = get_header(scope, b"x-request-id") or server.make_id()
         if server.settings.access_log:
             client = (scope.get("client") or ("-",))[0]
@@ -86,12 +90,6 @@ class _EndpointApplication:
         finally:
             server.admission.leave(entry, compute=call.timings.compute, is_late=is_late)
 
-    def _trace(self, scope: Mapping, call: Call, status: int, seconds: float) -> None:
-        names = ("traceparent", "tracestate")
-        headers = {name: value for name in names if (value := get_header(scope, name.encode())) is not None}
-        name = f"{scope['method']} {self._endpoint.path}"
-        self._server.tracer.record(name, time.time() - seconds, status, headers, call.model_name, call.timings)
-
     def _make_error_reply(self, error: ServingError) -> Reply:
         self._server.metrics.count_error(error.reason.name.lower())
         status, body = self._endpoint.protocol.format_error(error)
@@ -99,23 +97,6 @@ class _EndpointApplication:
         if error.reason is Reason.UNAUTHORIZED:
             headers = ((b"www-authenticate", b"Bearer"),)
         return make_json_reply(body, status, headers)
-
-
-class _Dispatcher:
-    """ASGI application that finds endpoints without parameters in their paths itself, and passes on everything else.
-
-    Starlette's middleware and routing take longer than the endpoint. `fixed` is keyed by method and path.
-    """
-
-    def __init__(self, fixed: Mapping[tuple[str, str], Callable], application: Callable):
-        self._fixed, self._application = fixed, application
-
-    async def __call__(self, scope: Mapping, receive: Callable, send: Callable) -> None:
-        """Pass on a request."""
-        application = self._application
-        if scope["type"] == "http":
-            application = self._fixed.get((scope["method"], scope["path"]), application)
-        await application(scope, receive, send)
 
 
 def make_application(server: ServerState, endpoints: Sequence[Endpoint]) -> Callable:
@@ -128,11 +109,19 @@ def make_application(server: ServerState, endpoints: Sequence[Endpoint]) -> Call
     own = {(endpoint.method, endpoint.path): _EndpointApplication(server, endpoint) for endpoint in endpoints}
     routes = [Route(path, application, methods=[method]) for (method, path), application in own.items()]
     fixed = {key: application for key, application in own.items() if "{" not in key[1]}
-    dispatcher = _Dispatcher(fixed, Starlette(routes=routes, exception_handlers={HTTPException: _describe_http_error}))
+    others = Starlette(routes=routes, exception_handlers={HTTPException: _describe_http_error})
+
+    async def dispatch(scope: Mapping, receive: Callable, send: Callable) -> None:
+        """Find endpoints without parameters in their paths; Starlette's routing takes longer than the endpoint."""
+        application = others
+        if scope["type"] == "http":
+            application = fixed.get((scope["method"], scope["path"]), others)
+        await application(scope, receive, send)
+
     if not server.settings.cors_origins:
-        return dispatcher
+        return dispatch
     origins, every = list(server.settings.cors_origins), ["*"]
-    return CORSMiddleware(dispatcher, origins, allow_methods=["GET", "POST"], allow_headers=every, expose_headers=every)
+    return CORSMiddleware(dispatch, origins, allow_methods=["GET", "POST"], allow_headers=every, expose_headers=every)
 
 
 async def _describe_http_error(request: Request, error: Exception) -> JSONResponse:
@@ -153,12 +142,7 @@ def _make_headers(reply: Reply, request_id: str, call: Call, seconds: float) -> 
     ]
     if call.model_name is not None:  # the names of Text Embeddings Inference; milliseconds
         timings = call.timings
-        values = {
-            b"x-total-time": seconds,
-            b"x-queue-time": timings.queue,
-            b"x-tokenization-time": timings.tokenization,
-            b"x-inference-time": timings.inference,
-        }
-        headers += [(name, b"%.2f" % (1e3 * value)) for name, value in values.items()]
+        values = (seconds, timings.queue, timings.tokenization, timings.inference)
+        headers += [(name, b"%.2f" % (1e3 * value)) for name, value in zip(_TIME_HEADERS, values, strict=True)]
         headers.append((b"x-compute-tokens", b"%d" % timings.num_tokens))
     return headers

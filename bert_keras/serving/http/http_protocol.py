@@ -57,15 +57,13 @@ class _Refusals:
         format_error = self._formats.get(path, format_plain_error)
         answer = self._answers.get(format_error)
         if answer is None:
-            answer = self._answers[format_error] = self._format(format_error)
+            error = self._server.admission.make_refusal()
+            header, value = b"retry-after: %d" % error.retry_after, format_error(error)[1]
+            answer = self._answers[format_error] = _encode_answer(b"429 Too Many Requests", value, header)
         metrics = self._server.metrics
         metrics.count_error("overloaded")
         metrics.count_request("refused", Reason.OVERLOADED.value)
         return answer if keep_alive else answer.replace(b"\r\n", b"\r\nconnection: close\r\n", 1)
-
-    def _format(self, format_error: FormatError) -> bytes:
-        error = self._server.admission.make_refusal()
-        return _encode_answer(b"429 Too Many Requests", format_error(error)[1], b"retry-after: %d" % error.retry_after)
 
 
 class _HttpProtocol(HttpToolsProtocol):
@@ -94,7 +92,11 @@ class _HttpProtocol(HttpToolsProtocol):
         if self._is_head:
             self._head_bytes += len(data) if was_head else 0  # the packet can contain an earlier request, too
             if self._head_bytes > _MAX_HEAD_BYTES:
-                self._refuse_head()
+                if self.cycle is None or self.cycle.response_complete:
+                    error = {"error": f"the headers have more than {_MAX_HEAD_BYTES:,} bytes; send fewer"}
+                    status = b"431 Request Header Fields Too Large"
+                    self.transport.write(_encode_answer(status, error, b"connection: close"))
+                self.transport.close()
         if (self._is_refused or self._is_head) and self._unfinished is None:
             self._unfinished = self.loop.call_later(self.refusals.timeout, self.transport.close)
 
@@ -130,13 +132,6 @@ class _HttpProtocol(HttpToolsProtocol):
         if not keep_alive:
             self.transport.close()
         self.on_response_complete()
-
-    def _refuse_head(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:
-            error = {"error": f"the headers have more than {_MAX_HEAD_BYTES:,} bytes; send fewer"}
-            answer = _encode_answer(b"431 Request Header Fields Too Large", error, b"connection: close")
-            self.transport.write(answer)
-        self.transport.close()
 
     def _stop_timer(self) -> None:
         if self._unfinished is not None:

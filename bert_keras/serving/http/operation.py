@@ -17,22 +17,9 @@ from bert_keras.serving.http.endpoint import BINARY, JSON, Call, Endpoint, Proto
 
 OPERATION, PAGES = Protocol("operation"), Protocol("pages")
 
-_STATUSES = {
-    200: "the answer",
-    400: "the request is wrong; the body says what is valid",
-    401: "the API key is missing or wrong",
-    404: "there is no such model, version or label",
-    408: "the body did not arrive in time",
-    413: "the request is too large",
-    422: "the request is wrong, or the model does another task",
-    424: "the model does another task",
-    429: "the server is overloaded; the header Retry-After says when to try again",
-    500: "the server failed",
-    503: "the model is not loaded",
-    504: "the deadline passed",
-}
 _REFERENCE = "#/components/schemas/{model}"
 
+_FRAME = pathlib.Path(__file__).with_name("openapi.json")  # the words of the description that no endpoint has
 _FOLDER = pathlib.Path(__file__).with_name("pages")
 _PAGES = {"try.html": "/", "docs.html": "/docs"}  # the paths of the other files are /pages/NAME
 _TYPES = {".css": "text/css", ".html": "text/html", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -78,17 +65,16 @@ def make_openapi_endpoint(endpoints: Sequence[Endpoint]) -> Endpoint:
 
 def make_page_endpoints() -> list[Endpoint]:
     """Return the endpoints of the pages and their files; they need no API key, because the pages ask for it."""
-    return [_make_page_endpoint(path) for path in sorted(_FOLDER.iterdir()) if path.suffix in _TYPES]
+    endpoints = []
+    for file in sorted(path for path in _FOLDER.iterdir() if path.suffix in _TYPES):
+        reply = Reply(file.read_bytes(), content_type=f"{_TYPES[file.suffix]}; charset=utf-8", headers=_HEADERS)
+        path = _PAGES.get(file.name, f"/pages/{file.name}")
+        endpoints.append(Endpoint("GET", path, functools.partial(_get_file, reply), file.name, PAGES, is_open=True))
+    return endpoints
 
 
-def _make_page_endpoint(file: pathlib.Path) -> Endpoint:
-    reply = Reply(file.read_bytes(), content_type=f"{_TYPES[file.suffix]}; charset=utf-8", headers=_HEADERS)
-
-    async def get_file(call: Call) -> Reply:
-        return reply
-
-    path = _PAGES.get(file.name, f"/pages/{file.name}")
-    return Endpoint("GET", path, get_file, file.name, PAGES, is_open=True)
+async def _get_file(reply: Reply, call: Call) -> Reply:
+    return reply
 
 
 def _describe_api(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
@@ -97,57 +83,43 @@ def _describe_api(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     adapted += [(one, "serialization", one.answer) for one in endpoints if one.answer is not None]
     inputs = [(endpoint, mode, pydantic.TypeAdapter(form)) for endpoint, mode, form in adapted]
     schemas, definitions = pydantic.TypeAdapter.json_schemas(inputs, ref_template=_REFERENCE)
+    frame = orjson.loads(_FRAME.read_bytes())
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _describe_endpoint(endpoint, schemas)
-    return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "bert-keras serve",
-            "version": __version__,
-            "description": "Text in, labels, entities, answers and vectors out.",
-        },
-        "paths": paths,
-        "components": {
-            "schemas": definitions.get("$defs", {}),
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
-        },
-    }
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _describe_endpoint(
+            endpoint, schemas, frame["statuses"]
+        )
+    description = frame["description"]
+    description["info"]["version"], description["paths"] = __version__, paths
+    description["components"]["schemas"] = definitions.get("$defs", {})
+    return description
 
 
-def _describe_endpoint(endpoint: Endpoint, schemas: dict) -> dict[str, Any]:
+def _describe_endpoint(endpoint: Endpoint, schemas: dict, statuses: dict) -> dict[str, Any]:
     """Return an operation, in the words of OpenAPI."""
+    binary = {BINARY: {"schema": {"type": "string", "format": "binary"}}} if endpoint.has_binary else {}
+    answer = {"text/plain": {"schema": {"type": "string"}}}
+    if endpoint.answer is not None:
+        answer = {JSON: {"schema": schemas[endpoint, "serialization"]}, **binary}
+    error = {JSON: {"schema": {"type": "object"}}}
+    contents = {"200": answer} | {str(status): error for status in sorted(endpoint.statuses)}
     operation: dict[str, Any] = {
         "summary": endpoint.summary,
         "tags": [endpoint.protocol.tag],
         "operationId": f"{endpoint.method.lower()}{re.sub('[^a-z0-9]+', '_', endpoint.path)}",
-        "responses": _describe_answers(endpoint, schemas),
+        "responses": {
+            status: {"description": statuses[status], "content": content} for status, content in contents.items()
+        },
     }
-    if parameters := [_describe_parameter(name) for name in re.findall(r"{(\w+)}", endpoint.path)]:
-        operation["parameters"] = parameters
+    if names := re.findall(r"{(\w+)}", endpoint.path):
+        schemas_of_names = {"version": {"type": "string", "pattern": "^[0-9]{1,18}$"}}
+        operation["parameters"] = [
+            {"name": name, "in": "path", "required": True, "schema": schemas_of_names.get(name, {"type": "string"})}
+            for name in names
+        ]
     if endpoint.body is not None:
         content = {JSON: {"schema": schemas[endpoint, "validation"], "example": endpoint.example}}
-        operation["requestBody"] = {"required": True, "content": content | _describe_binary(endpoint)}
+        operation["requestBody"] = {"required": True, "content": content | binary}
     if not endpoint.is_open:
         operation["security"] = [{}, {"key": []}]
     return operation
-
-
-def _describe_answers(endpoint: Endpoint, schemas: dict) -> dict[str, Any]:
-    """Return the answers by status."""
-    if endpoint.answer is None:
-        content = {"text/plain": {"schema": {"type": "string"}}}
-    else:
-        content = {JSON: {"schema": schemas[endpoint, "serialization"]}, **_describe_binary(endpoint)}
-    error = {JSON: {"schema": {"type": "object"}}}
-    answers = {"200": {"description": _STATUSES[200], "content": content}}
-    return answers | {str(one): {"description": _STATUSES[one], "content": error} for one in sorted(endpoint.statuses)}
-
-
-def _describe_binary(endpoint: Endpoint) -> dict[str, Any]:
-    return {BINARY: {"schema": {"type": "string", "format": "binary"}}} if endpoint.has_binary else {}
-
-
-def _describe_parameter(name: str) -> dict[str, Any]:
-    schema = {"type": "string", "pattern": "^[0-9]{1,18}$"} if name == "version" else {"type": "string"}
-    return {"name": name, "in": "path", "required": True, "schema": schema}

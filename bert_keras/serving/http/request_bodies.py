@@ -67,19 +67,18 @@ def describe_validation_error(error: pydantic.ValidationError) -> str:
     If a body or a value can have several forms, it is an error of the form that was followed furthest.
     """
     details = error.errors(include_url=False)
-    forms: dict[str, list[Mapping]] = {}
+    forms: dict[str, list[Mapping]] = {}  # keyed by the class that a body was compared with; "" if there is only one
     for detail in details:
-        forms.setdefault(_find_form(detail), []).append(detail)
+        parts = [str(part) for part in detail["loc"]]
+        is_field = detail["type"] == "extra_forbidden" and len(parts) == 1
+        is_form = bool(parts) and _FORM.fullmatch(parts[0]) is not None and not is_field
+        forms.setdefault(parts[0] if is_form else "", []).append(detail)
     chosen = max(forms.values(), key=lambda ones: (max(len(_find_place(one)) for one in ones), -len(ones)))
-    place = max(map(_find_place, chosen), key=_count_steps)
+    places = list(map(_find_place, chosen))
+    # of two places of the same depth, the one with higher indices of lists was reached later
+    indices = {place: [int(part) if part.isdecimal() and len(part) < 10 else 0 for part in place] for place in places}
+    place = max(places, key=lambda place: (len(place), indices[place]))
     return _describe(place, [detail for detail in chosen if _find_place(detail) == place])
-
-
-def _find_form(detail: Mapping) -> str:
-    """Return the class that a body was compared with; "" if there is only one."""
-    parts = [str(part) for part in detail["loc"]]
-    is_field = detail["type"] == "extra_forbidden" and len(parts) == 1
-    return parts[0] if parts and _FORM.fullmatch(parts[0]) and not is_field else ""
 
 
 def _find_place(detail: Mapping) -> tuple[str, ...]:
@@ -89,11 +88,6 @@ def _find_place(detail: Mapping) -> tuple[str, ...]:
     return tuple(
         part for number, part in enumerate(parts, 1) if (is_field and number == len(parts)) or not _TYPE.fullmatch(part)
     )
-
-
-def _count_steps(place: Sequence[str]) -> list[int]:
-    """Return the depth of a place and the indices of lists in it; of two places, the higher one was reached later."""
-    return [len(place), *(int(part) if part.isdecimal() and len(part) < 10 else 0 for part in place)]
 
 
 def _describe(place: Sequence[str], details: Sequence[Mapping]) -> str:

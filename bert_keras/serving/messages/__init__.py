@@ -1,5 +1,4 @@
-"""Messages of the gRPC services, compatible on the wire with the official ones, and their tensors as NumPy arrays.
+"""The messages of gRPC's protocols, without TensorFlow, and their tensors.
 
-Start with `bert_keras/message_builder.py`, which builds the classes; `tensorflow_serving.py` and `open_inference.py`
-are the two protocols.
+Start with `definitions.py`, which reads `messages.textproto`.
 """

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from bert_keras.checks import format_count, quote
 from bert_keras.errors import InputError
-from bert_keras.serving.messages.tensorflow_serving import DATA_TYPES, MESSAGES
+from bert_keras.serving.messages.definitions import DATA_TYPES, MESSAGES
 
 MAX_REPEATED = 2**20  # so a `TensorProto` of 30 bytes can become an array of 8 MiB, but not of 8 GiB
 _LENGTH_BYTES = 4  # before each string
@@ -83,21 +83,13 @@ def _get_type(types: Mapping[str, TensorType], name: str, source: str) -> Tensor
     return types[name]
 
 
-def _find_tensorflow_type(number: int, *, source: str) -> TensorType:
-    return _get_type(_BY_TENSORFLOW_NAME, _TENSORFLOW_NAMES.get(number, str(number)), source)
-
-
-def _find_infer_type(datatype: str, *, source: str) -> TensorType:
-    return _get_type(_BY_DATATYPE, datatype, source)
-
-
 def _to_tensor(array: np.ndarray) -> tuple[TensorType, np.ndarray]:
     """Return the type of an array, and the array with strings as bytes and little-endian numbers."""
     array = np.asarray(array)
     if array.dtype.kind in "USO":
         values = [value.encode() if isinstance(value, str) else value for value in array.ravel().tolist()]
         if all(isinstance(value, bytes) for value in values):
-            return _BY_DTYPE["object"], _to_strings(values).reshape(array.shape)
+            return _BY_DTYPE["object"], np.fromiter(values, object, len(values)).reshape(array.shape)
     elif array.dtype.name in _BY_DTYPE:
         return _BY_DTYPE[array.dtype.name], array.astype(array.dtype.newbyteorder("<"), copy=False)
     raise InputError(
@@ -135,7 +127,7 @@ def _read_content(content: _Buffer, kind: TensorType, shape: tuple[int, ...], *,
 def _read_values(values: Sequence, kind: TensorType, *, source: str) -> np.ndarray:
     """Return the `(N,)` array of the N values of a repeated field; that of a small type accepts 32-bit integers."""
     if kind.is_string:
-        return _to_strings(list(values))
+        return np.fromiter(values, object, len(values))
     try:
         return np.fromiter(values, kind.stored_dtype, len(values)).view(kind.dtype)
     except OverflowError:
@@ -145,13 +137,6 @@ def _read_values(values: Sequence, kind: TensorType, *, source: str) -> np.ndarr
             f"{source} has the value {wrong} among its {kind.datatype} values; expected integers from {bounds.min} to "
             f"{bounds.max}: correct it, or choose a wider type"
         ) from None
-
-
-def _to_strings(values: list[bytes]) -> np.ndarray:
-    """Return N strings as an `(N,)` object array."""
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
 
 
 def decode_tensor_proto(proto: Message, *, source: str = "the tensor") -> np.ndarray:
@@ -171,7 +156,7 @@ def decode_tensor_proto(proto: Message, *, source: str = "the tensor") -> np.nda
         >>> decode_tensor_proto(MESSAGES.TensorProto(dtype=DATA_TYPES["DT_INT32"], int_val=[7])).item()
         7
     """
-    kind = _find_tensorflow_type(proto.dtype, source=source)
+    kind = _get_type(_BY_TENSORFLOW_NAME, _TENSORFLOW_NAMES.get(proto.dtype, str(proto.dtype)), source)
     if proto.tensor_shape.unknown_rank:
         raise InputError(f"{source} has an unknown shape; expected the size of each dimension: send its tensor_shape")
     shape = _check_shape((dimension.size for dimension in proto.tensor_shape.dim), source=source)
@@ -237,7 +222,7 @@ def decode_infer_tensor(tensor: Message, raw: _Buffer | None = None) -> np.ndarr
         if tensor.contents.ByteSize():
             raise InputError(f"{source} has both contents and raw bytes; expected one of them: remove its contents")
         return decode_raw_tensor(tensor.datatype, tensor.shape, raw, source=source)
-    kind = _find_infer_type(tensor.datatype, source=source)
+    kind = _get_type(_BY_DATATYPE, tensor.datatype, source)
     shape = _check_shape(tensor.shape, source=source)
     if kind.contents_field is None:
         raise InputError(
@@ -270,10 +255,10 @@ def decode_raw_tensor(datatype: str, shape: Sequence[int], raw: _Buffer, *, sour
         >>> decode_raw_tensor("BOOL", [2], bytes([1, 0])).tolist()
         [True, False]
     """
-    kind = _find_infer_type(datatype, source=source)
+    kind = _get_type(_BY_DATATYPE, datatype, source)
     shape = _check_shape(shape, source=source)
     if kind.is_string:
-        return _to_strings(unpack_bytes(raw, math.prod(shape), source=source)).reshape(shape)
+        return np.fromiter(unpack_bytes(raw, math.prod(shape), source=source), object).reshape(shape)
     return _read_content(raw, kind, shape, source=source)
 
 

@@ -1,4 +1,4 @@
-"""The protocols of clients, one module for each protocol and transport.
+"""The protocols of clients over HTTP, one module for each. Those of gRPC are in `../grpc_server.py`.
 
-Start with `tasks.py`, our own endpoints; `selection.py` chooses the model of a request.
+Start with `tasks.py`, our own endpoints; `model_calls.py` chooses the model of a request.
 """

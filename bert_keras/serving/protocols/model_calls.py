@@ -101,12 +101,6 @@ def get_specs(version: ServedVersion, signature: str) -> tuple[list[TensorSpec],
     return signatures[signature]
 
 
-def choose_signature(version: ServedVersion, names: Collection[str]) -> str:
-    """Return the signature with these inputs, for protocols that name no signature."""
-    ids = {spec.name for spec in version.description["signatures"][ID_SIGNATURE][0]}
-    return ID_SIGNATURE if names and set(names) <= ids else SERVING_DEFAULT
-
-
 async def run_signature(
     call: Any, version: ServedVersion, signature: str, inputs: Mapping[str, np.ndarray], wanted: Sequence[str] = ()
 ) -> dict[str, np.ndarray]:
@@ -138,29 +132,32 @@ async def run_signature(
 
 
 async def embed(
-    call: Call, version: ServedVersion, texts: Sequence, *, truncate: bool, prompt_name: str | None
+    call: Call,
+    version: ServedVersion,
+    texts: Sequence,
+    *,
+    truncate: bool | None,
+    prompt_name: str | None = None,
+    dimensions: int | None = None,
+    normalize: bool = True,
 ) -> np.ndarray:
-    """Return the vectors `(B, D)` of texts, or of lists of token ids; at least one.
-
-    Raises:
-        ServingError: there are too many, or one cannot be embedded.
-    """
-    check_number_of_texts(len(texts), call.settings.max_texts)
-    result = await call.run(version, ANSWERS, texts, truncate=truncate, prompt_name=prompt_name)
-    return np.stack([answer["embedding"] for answer in result.value])
-
-
-def shorten_vectors(vectors: np.ndarray, dimensions: int | None, *, normalize: bool) -> np.ndarray:
-    """Return the first numbers of vectors (Kusupati et al. 2022), float32.
+    """Return the vectors `(B, D)` of texts, float32.
 
     Args:
-        vectors: `(B, D)`.
-        dimensions: how many to keep; None: all.
+        call: the request.
+        version: the model.
+        texts: texts, or lists of token ids; at least one.
+        truncate: whether longer texts are cut; otherwise they are errors.
+        prompt_name: see `Predictor.with_prompt`.
+        dimensions: how many of the first numbers to keep (Kusupati et al. 2022); None: all.
         normalize: whether the vectors get length 1.
 
     Raises:
-        InputError: the vectors have fewer numbers.
+        InputError, ServingError: there are too many texts, one cannot be embedded, or the vectors have fewer numbers.
     """
+    check_number_of_texts(len(texts), call.settings.max_texts)
+    result = await call.run(version, ANSWERS, texts, truncate=bool(truncate), prompt_name=prompt_name)
+    vectors = np.stack([answer["embedding"] for answer in result.value])
     if dimensions is not None and dimensions > vectors.shape[1]:
         raise InputError(f"`dimensions` is {dimensions}; expected at most {vectors.shape[1]}, as the model has")
     vectors = vectors[:, :dimensions].astype(np.float32)
@@ -180,7 +177,7 @@ async def _run_on_texts(
     if len(set(sizes.values())) > 1:
         raise InputError(f"the inputs have different lengths, {sizes}; expected as many values in each")
     number = sizes[names[0]]
-    _check_size(number, call.settings.max_texts)
+    check_number_of_texts(number, call.settings.max_texts)
     rows = zip(*columns.values(), strict=True) if number else [("",) * len(names)]
     texts = [row[0] for row in rows] if len(names) == 1 else list(rows)
     outputs = (await call.run(version, SIGNATURE, texts)).value
@@ -190,13 +187,6 @@ async def _run_on_texts(
 def _check_names(kind: str, given: Collection[str], known: Sequence[str], model: str) -> None:
     if wrong := [name for name in given if name not in known]:
         raise InputError(f"{model} has no {kind} {format_names(wrong)}; expected {', '.join(known)}: correct the name")
-
-
-def _check_size(number: int, max_texts: int) -> None:
-    if number > max_texts:
-        raise ServingError(
-            Reason.TOO_LARGE, f"the request has {number:,} texts; expected at most {max_texts:,}: send several requests"
-        )
 
 
 def _read_texts(name: str, values: np.ndarray) -> list[str]:
@@ -231,7 +221,7 @@ def _read_ids(inputs: Mapping[str, np.ndarray], version: ServedVersion, max_text
                 f"{name} has values from {values.min()} to {values.max()}; expected 0 to {limits[name] - 1}"
             )
         ids[name] = values.astype(np.int32)
-    _check_size(shape[0], max_texts)
+    check_number_of_texts(shape[0], max_texts)
     longest = version.description["max_positions"]
     if shape[1] > longest:
         raise InputError(f"the sequences have {shape[1]:,} tokens; the model accepts at most {longest:,}")

@@ -15,15 +15,9 @@ from bert_keras.errors import InputError
 from bert_keras.serving.http.endpoint import BINARY, Call, Protocol, Reply, get_header, make_json_reply
 from bert_keras.serving.http.request_bodies import ListOf
 from bert_keras.serving.messages.tensors import TENSOR_TYPES, decode_raw_tensor, encode_infer_tensor, find_type
-from bert_keras.serving.protocols.model_calls import (
-    SERVING_DEFAULT,
-    choose_signature,
-    find_version,
-    get_specs,
-    run_signature,
-)
+from bert_keras.serving.protocols import model_calls
+from bert_keras.serving.repository import ModelRepository
 from bert_keras.serving.served_version import ServedVersion
-from bert_keras.tasks.signatures import TensorSpec
 
 _JSON_LENGTH = b"inference-header-content-length"
 _PLACES = ("/v2/models/{name}", "/v2/models/{name}/versions/{version}")
@@ -87,7 +81,7 @@ OPEN_INFERENCE = Protocol("Open Inference Protocol")
     has_binary=True,
 )
 async def _infer(call: Call) -> Reply:
-    version = find_version(call)
+    version = model_calls.find_version(call)
     header = get_header(call.scope, _JSON_LENGTH)
     binary = b""
     if header is not None:
@@ -97,25 +91,38 @@ async def _infer(call: Call) -> Reply:
             )
         call.body, binary = call.body[: int(header)], call.body[int(header) :]
     request = call.parse(InferRequest)
-    inputs = _read_inputs(request.inputs, binary)
-    for output in request.outputs:
-        check_output_parameters(output.name, output.parameters)
-    names = [output.name for output in request.outputs]
-    outputs = await run_signature(call, version, choose_signature(version, inputs), inputs, names)
+    outputs = await infer(call, version, _read_inputs(request.inputs, binary), request.outputs)
     is_binary = bool(request.parameters.get("binary_data_output", False))
     chosen = {output.name: output.parameters.get("binary_data", is_binary) for output in reversed(request.outputs)}
     binary_names = {name for name in outputs if chosen.get(name, is_binary)}
     return _make_reply(version, request.id, outputs, binary_names)
 
 
-def check_output_parameters(name: str, parameters: Iterable[str]) -> None:
-    """Raise `InputError` if an output is wanted in a form that this server does not have."""
-    for parameter in ("classification", "shared_memory_region"):  # extensions of Triton
-        if parameter in parameters:
-            raise InputError(
-                f"the output {quote(name)} has the parameter {parameter}; this server has no such extension: leave it "
-                "out"
-            )
+async def infer(
+    call: Any, version: ServedVersion, inputs: Mapping[str, np.ndarray], wanted: Iterable[Any]
+) -> dict[str, np.ndarray]:
+    """Run the signature that has these inputs.
+
+    Args:
+        call: the request, a `Call` or a `GrpcCall`.
+        version: the model.
+        inputs: arrays, keyed by name.
+        wanted: the outputs to return, with their `name` and `parameters`; none: all.
+
+    Raises:
+        InputError, ServingError: the inputs are wrong, or an output is wanted in a form that this server does not have.
+    """
+    for output in wanted:
+        for parameter in ("classification", "shared_memory_region"):  # extensions of Triton
+            if parameter in output.parameters:
+                raise InputError(
+                    f"the output {quote(output.name)} has the parameter {parameter}; this server has no such "
+                    "extension: leave it out"
+                )
+    # the protocol names no signature
+    ids = {spec.name for spec in version.description["signatures"][model_calls.ID_SIGNATURE][0]}
+    signature = model_calls.ID_SIGNATURE if inputs and set(inputs) <= ids else model_calls.SERVING_DEFAULT
+    return await model_calls.run_signature(call, version, signature, inputs, [output.name for output in wanted])
 
 
 def _read_inputs(tensors: Sequence[InputTensor], binary: bytes) -> dict[str, np.ndarray]:
@@ -141,7 +148,9 @@ def _read_inputs(tensors: Sequence[InputTensor], binary: bytes) -> dict[str, np.
 def _read_json_tensor(tensor: InputTensor) -> np.ndarray:
     if tensor.data is None:
         raise InputError(f"{tensor.name} has no data; expected `data`, or binary data after the JSON")
-    values = _flatten(tensor.data)
+    values = tensor.data
+    while values and all(isinstance(value, list) for value in values):  # the protocol allows nested lists and flat ones
+        values = [one for value in values for one in value]
     is_text, is_integer = tensor.datatype == "BYTES", tensor.datatype in _INTEGERS
     if not is_text and not is_integer:
         raise InputError(f"{tensor.name} has the type {quote(tensor.datatype)}; expected BYTES or INT32")
@@ -153,13 +162,6 @@ def _read_json_tensor(tensor: InputTensor) -> np.ndarray:
         return np.array(values, object if is_text else np.int64).reshape(tensor.shape)
     except OverflowError:
         raise InputError(f"{tensor.name} has a number of more than 64 bits") from None
-
-
-def _flatten(values: list) -> list:
-    """Return the values of nested lists; the protocol allows them flat too."""
-    while values and all(isinstance(value, list) for value in values):
-        values = [one for value in values for one in value]
-    return values
 
 
 def _make_reply(
@@ -187,29 +189,29 @@ def _make_reply(
 
 @OPEN_INFERENCE.get(*_PLACES, summary="inputs and outputs of a model", statuses=(400, 401, 404))
 async def _describe_model(call: Call) -> Reply:
-    version = find_version(call)
-    inputs, outputs = get_specs(version, SERVING_DEFAULT)
-    return make_json_reply(
-        {
-            "name": version.name,
-            "versions": [str(one.number) for one in call.repository.list_versions() if one.name == version.name],
-            "platform": f"bert_keras_{version.description['engine']}",
-            "inputs": [describe_tensor(spec) for spec in inputs],
-            "outputs": [describe_tensor(spec) for spec in outputs],
-        }
+    return make_json_reply(describe_model(model_calls.find_version(call), call.repository))
+
+
+def describe_model(version: ServedVersion, repository: ModelRepository) -> dict[str, object]:
+    """Return the metadata of a model, with the names of the fields of the protocol."""
+    inputs, outputs = (
+        [{"name": spec.name, "datatype": find_type(spec.dtype).datatype, "shape": list(spec.shape)} for spec in specs]
+        for specs in model_calls.get_specs(version, model_calls.SERVING_DEFAULT)
     )
-
-
-def describe_tensor(spec: TensorSpec) -> dict[str, object]:
-    """Return the metadata of an input or output."""
-    return {"name": spec.name, "datatype": find_type(spec.dtype).datatype, "shape": list(spec.shape)}
+    return {
+        "name": version.name,
+        "versions": [str(one.number) for one in repository.list_versions() if one.name == version.name],
+        "platform": f"bert_keras_{version.description['engine']}",
+        "inputs": inputs,
+        "outputs": outputs,
+    }
 
 
 @OPEN_INFERENCE.get(
     *(f"{place}/ready" for place in _PLACES), summary="whether a model answers", statuses=(400, 401, 404)
 )
 async def _get_model_ready(call: Call) -> Reply:
-    version = find_version(call)
+    version = model_calls.find_version(call)
     answer = {"name": version.name, "ready": version.is_ready}
     return make_json_reply(answer, 200 if version.is_ready else 503)
 

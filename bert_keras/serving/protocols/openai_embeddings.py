@@ -11,17 +11,13 @@ import pydantic
 from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.http.endpoint import Call, Protocol, Reply, make_json_reply
 from bert_keras.serving.http.request_bodies import Body, ListOf
-from bert_keras.serving.protocols.model_calls import EMBEDDERS, embed, select_version, shorten_vectors
+from bert_keras.serving.protocols.model_calls import EMBEDDERS, embed, select_version
 
-_CODES = {  # status, type, code
-    Reason.UNAUTHORIZED: (401, "authentication_error", "invalid_api_key"),
-    Reason.NOT_FOUND: (404, "invalid_request_error", "model_not_found"),
-    Reason.OVERLOADED: (429, "rate_limit_error", "rate_limit_exceeded"),
-    Reason.UNAVAILABLE: (503, "server_error", None),
-    Reason.EXPIRED: (504, "server_error", None),
-    Reason.FAILED: (500, "server_error", None),
-    Reason.TOO_LARGE: (413, "invalid_request_error", None),
-    Reason.EXPIRED_BODY: (408, "invalid_request_error", None),
+_CODES = {  # type, code
+    Reason.UNAUTHORIZED: ("authentication_error", "invalid_api_key"),
+    Reason.NOT_FOUND: ("invalid_request_error", "model_not_found"),
+    Reason.OVERLOADED: ("rate_limit_error", "rate_limit_exceeded"),
+    **dict.fromkeys((Reason.UNAVAILABLE, Reason.EXPIRED, Reason.FAILED), ("server_error", None)),
 }
 
 _Ids = Annotated[ListOf[pydantic.NonNegativeInt], pydantic.Field(min_length=1)]
@@ -81,7 +77,8 @@ class ModelList(pydantic.BaseModel):
 
 def format_error(error: ServingError) -> tuple[int, object]:
     """Return the status and the body of an error."""
-    status, kind, code = _CODES.get(error.reason, (400, "invalid_request_error", None))
+    kind, code = _CODES.get(error.reason, ("invalid_request_error", None))
+    status = 400 if error.reason is Reason.UNSUPPORTED else error.reason.value
     return status, {"error": {"message": str(error), "type": kind, "param": None, "code": code}}
 
 
@@ -100,8 +97,8 @@ async def _embed(call: Call) -> Reply:
     version = select_version(call.repository, EMBEDDERS, request.model)
     given = request.input
     is_one = isinstance(given, str) or isinstance(given[0], int)
-    vectors = await embed(call, version, [given] if is_one else given, truncate=True, prompt_name=None)
-    values = shorten_vectors(vectors, request.dimensions, normalize=True)  # OpenAI's have length 1
+    # OpenAI's vectors have length 1
+    values = await embed(call, version, [given] if is_one else given, truncate=True, dimensions=request.dimensions)
     if request.encoding_format == "base64":
         values = [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in values]
     data = [{"object": "embedding", "index": index, "embedding": value} for index, value in enumerate(values)]

@@ -4,6 +4,7 @@ The record of each head names its endpoint. `/embed` is in `text_embeddings_infe
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -12,12 +13,13 @@ import pydantic
 
 from bert_keras.heads.known_heads import HEADS
 from bert_keras.pipelines.readers.words.tagged_sentences import split_words
-from bert_keras.serving.http.endpoint import Call, Handler, Protocol, Reply, check_number_of_texts, make_json_reply
+from bert_keras.serving.http.endpoint import Call, Protocol, Reply, check_number_of_texts, make_json_reply
 from bert_keras.serving.http.request_bodies import Body, ListOf
 from bert_keras.serving.protocols.model_calls import select_version
 from bert_keras.serving.worker.jobs import ANSWERS
 
 Top = Annotated[int, pydantic.Field(ge=1, le=10_000)]
+_OPTIONS = ("model", "top")  # fields of bodies that are not texts
 
 
 class _Body(Body):
@@ -30,72 +32,31 @@ class _Request(_Body):
     model: str | None = pydantic.Field(None, description="name of the model; needed if several do this task")
 
 
-class TextInput(_Body):
+class _Example(_Body):
+    def to_example(self) -> object:
+        """Return what `Predictor` accepts: a text, or a pair."""
+        texts = [value for name, value in self if name not in _OPTIONS and value is not None]
+        return tuple(texts) if len(texts) > 1 else texts[0]
+
+
+class TextInput(_Example):
     """A text, or a pair of texts."""
 
     text: str
     second_text: str | None = None
 
-    def to_example(self) -> object:
-        """Return what `Predictor` accepts."""
-        return self.text if self.second_text is None else (self.text, self.second_text)
 
-
-class QuestionInput(_Body):
+class QuestionInput(_Example):
     """A question and the text that contains its answer."""
 
     question: str
     context: str
 
-    def to_example(self) -> object:
-        """Return what `Predictor` accepts."""
-        return self.question, self.context
 
-
-class ClassifyOne(TextInput, _Request):
-    """A text or a pair of texts to classify."""
-
-    top: Top | None = pydantic.Field(None, description="number of best classes to list")
-
-
-class ClassifyMany(_Request):
-    """Texts or pairs of texts to classify."""
-
-    examples: ListOf[TextInput]
-    top: Top | None = pydantic.Field(None, description="number of best classes to list")
-
-
-class SingleText(_Body):
+class SingleText(_Example):
     """A text."""
 
     text: str
-
-    def to_example(self) -> object:
-        """Return what `Predictor` accepts."""
-        return self.text
-
-
-class TagOne(SingleText, _Request):
-    """A text to tag."""
-
-
-class TagMany(_Request):
-    """Texts to tag."""
-
-    examples: ListOf[SingleText]
-
-
-class AnswerOne(QuestionInput, _Request):
-    """A question and the text that contains its answer."""
-
-    top: Top | None = pydantic.Field(None, description="number of best answers to list")
-
-
-class AnswerMany(_Request):
-    """Questions, each with the text that contains its answer."""
-
-    examples: ListOf[QuestionInput]
-    top: Top | None = pydantic.Field(None, description="number of best answers to list")
 
 
 class ClassAnswer(pydantic.BaseModel):
@@ -147,19 +108,6 @@ class SpanAnswer(pydantic.BaseModel):
     best: list[dict[str, Any]] | None = None
 
 
-class FillMaskOne(SingleText, _Request):
-    """A text with [MASK] in it."""
-
-    top: Top | None = pydantic.Field(None, description="number of tokens per mask, at most 5; all without it")
-
-
-class FillMaskMany(_Request):
-    """Texts with [MASK] in them."""
-
-    examples: ListOf[SingleText]
-    top: Top | None = pydantic.Field(None, description="number of tokens per mask, at most 5; all without it")
-
-
 class Filling(pydantic.BaseModel):
     """A token for a [MASK], and the text with it."""
 
@@ -208,23 +156,19 @@ class TaskEndpoint:
     num_best: int = 1
     finish: Callable[[Any, dict], dict] = lambda given, answer: answer
 
-    def make_handler(self, task: str) -> Handler:
-        """Return the function that answers calls of the endpoint."""
-
-        async def handle(call: Call) -> Reply:
-            request = call.parse(self.body)
-            version = select_version(call.repository, {task}, request.model)
-            given = getattr(request, "examples", None)
-            inputs = [one.to_example() for one in ([request] if given is None else given)]
-            check_number_of_texts(len(inputs), call.settings.max_texts)
-            if not inputs:
-                return make_json_reply({"answers": []})
-            result = await call.run(version, ANSWERS, inputs, top=getattr(request, "top", None) or self.num_best)
-            pairs = zip(inputs, map(_simplify, result.value), strict=True)
-            answers = [self.finish(one, answer) for one, answer in pairs]
-            return make_json_reply(answers[0] if given is None else {"answers": answers})
-
-        return handle
+    async def handle(self, task: str, call: Call) -> Reply:
+        """Answer a call of the endpoint with the model of a task."""
+        request = call.parse(self.body)
+        version = select_version(call.repository, {task}, request.model)
+        given = getattr(request, "examples", None)
+        inputs = [one.to_example() for one in ([request] if given is None else given)]
+        check_number_of_texts(len(inputs), call.settings.max_texts)
+        if not inputs:
+            return make_json_reply({"answers": []})
+        result = await call.run(version, ANSWERS, inputs, top=getattr(request, "top", None) or self.num_best)
+        pairs = zip(inputs, map(_simplify, result.value), strict=True)
+        answers = [self.finish(one, answer) for one, answer in pairs]
+        return make_json_reply(answers[0] if given is None else {"answers": answers})
 
 
 def make_task_protocol() -> Protocol:
@@ -234,7 +178,8 @@ def make_task_protocol() -> Protocol:
         if head.task is not None and head.endpoint is not None:
             own: TaskEndpoint = head.load("endpoint")
             fields = {"body": own.body, "summary": own.summary, "example": own.example}
-            protocol.post(f"/{head.name}", answer=own.answer | Answers, **fields)(own.make_handler(head.name))
+            handler = functools.partial(own.handle, head.name)
+            protocol.post(f"/{head.name}", answer=own.answer | Answers, **fields)(handler)
     return protocol
 
 
@@ -254,29 +199,41 @@ def _simplify(answer: dict) -> dict:
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in answer.items()}
 
 
-TEXTS = TaskEndpoint(
-    ClassifyOne | ClassifyMany, AnyAnswer, "answers to texts or pairs of texts", {"text": "a fine film"}
+def _make_bodies(name: str, form: type[_Example], one: str, many: str, top: str | None = None) -> Any:
+    """Return the type of bodies: an example of a form, described by `one`, or many, with the description of `top`."""
+    fields = {} if top is None else {"top": (Top | None, pydantic.Field(None, description=top))}
+    single = pydantic.create_model(f"{name}One", __base__=(form, _Request), __doc__=one, **fields)
+    fields = {"examples": (ListOf[form], ...), **fields}
+    return single | pydantic.create_model(f"{name}Many", __base__=_Request, __doc__=many, **fields)
+
+
+_CLASSIFY = _make_bodies(
+    "Classify",
+    TextInput,
+    "A text or a pair of texts to classify.",
+    "Texts or pairs of texts to classify.",
+    "number of best classes to list",
 )
-CLASSES = TaskEndpoint(
-    ClassifyOne | ClassifyMany, ClassAnswer, "class, classes or value of texts", {"text": "a fine film"}
+_TAG = _make_bodies("Tag", SingleText, "A text to tag.", "Texts to tag.")
+_ANSWER = _make_bodies(
+    "Answer",
+    QuestionInput,
+    "A question and the text that contains its answer.",
+    "Questions, each with the text that contains its answer.",
+    "number of best answers to list",
 )
-TAGS = TaskEndpoint(
-    TagOne | TagMany,
-    TagAnswer,
-    "tags and entities of the words of texts",
-    {"text": "Ann lives in Rome."},
-    finish=_add_words,
+_FILL_MASK = _make_bodies(
+    "FillMask",
+    SingleText,
+    "A text with [MASK] in it.",
+    "Texts with [MASK] in them.",
+    "number of tokens per mask, at most 5; all without it",
 )
-SPANS = TaskEndpoint(
-    AnswerOne | AnswerMany,
-    SpanAnswer,
-    "answers to questions, found in a text",
-    {"question": "Who wrote it?", "context": "It was written by Jane Austen."},
-)
-FILLINGS = TaskEndpoint(
-    FillMaskOne | FillMaskMany,
-    FillMaskAnswer,
-    "most probable tokens for each [MASK]",
-    {"text": "Paris is the [MASK] of France."},
-    num_best=5,
-)
+_FILM, _ROME = {"text": "a fine film"}, {"text": "Ann lives in Rome."}
+_QUESTION = {"question": "Who wrote it?", "context": "It was written by Jane Austen."}
+_MASKED = {"text": "Paris is the [MASK] of France."}
+TEXTS = TaskEndpoint(_CLASSIFY, AnyAnswer, "answers to texts or pairs of texts", _FILM)
+CLASSES = TaskEndpoint(_CLASSIFY, ClassAnswer, "class, classes or value of texts", _FILM)
+TAGS = TaskEndpoint(_TAG, TagAnswer, "tags and entities of the words of texts", _ROME, finish=_add_words)
+SPANS = TaskEndpoint(_ANSWER, SpanAnswer, "answers to questions, found in a text", _QUESTION)
+FILLINGS = TaskEndpoint(_FILL_MASK, FillMaskAnswer, "most probable tokens for each [MASK]", _MASKED, num_best=5)

@@ -5,6 +5,7 @@ https://www.tensorflow.org/tfx/serving/api_rest
 
 import base64
 import binascii
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -23,10 +24,10 @@ from bert_keras.serving.protocols.model_calls import (
     read_version,
     run_signature,
 )
+from bert_keras.serving.repository import ModelRepository
 from bert_keras.serving.served_version import ServedVersion
 from bert_keras.tasks.signatures import TensorSpec
 
-METHOD = "tensorflow/serving/predict"
 _PLACES = ("/v1/models/{name}", "/v1/models/{name}/versions/{version}", "/v1/models/{name}/labels/{label}")
 
 
@@ -79,44 +80,31 @@ async def _predict(call: Call) -> Reply:
     if (request.instances is None) == (request.inputs is None):
         raise InputError("expected either `instances` (rows) or `inputs` (columns): send one of them")
     is_rows = request.instances is not None
-    columns = _transpose(request.instances, specs) if is_rows else _read_columns(request.inputs, specs)
+    columns = request.inputs
+    if is_rows:
+        columns = _transpose(request.instances, specs)
+    elif not isinstance(columns, dict) or set(columns) == {"b64"}:
+        if len(specs) > 1:
+            names = ", ".join(spec.name for spec in specs)
+            raise InputError(f"`inputs` must be an object with {names}: name the inputs")
+        columns = {specs[0].name: columns}
     inputs = {name: _make_array(name, values, specs) for name, values in columns.items()}
     outputs = await run_signature(call, version, signature, inputs)
     if is_rows:
-        return make_json_reply({"predictions": _make_rows(outputs)})
+        columns = [values.tolist() if values.dtype == object else values for values in outputs.values()]
+        rows = zip(*columns, strict=True)  # keyed by name if there are several outputs
+        predictions = list(columns[0]) if len(columns) == 1 else [dict(zip(outputs, row, strict=True)) for row in rows]
+        return make_json_reply({"predictions": predictions})
     return make_json_reply({"outputs": next(iter(outputs.values())) if len(outputs) == 1 else outputs})
 
 
-def _make_rows(outputs: Mapping[str, np.ndarray]) -> list:
-    """Return the outputs of each example, keyed by name if there are several."""
-    columns = [values.tolist() if values.dtype == object else values for values in outputs.values()]
-    if len(columns) == 1:
-        return list(columns[0])
-    return [dict(zip(outputs, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _declare(verb: str, summary: str) -> Callable:
-    """Declare the paths at which a function answers requests with examples."""
-    paths, example = [f"{place}{verb}" for place in _PLACES], {"examples": [{"text": "a fine film"}]}
-    return TENSORFLOW_SERVING.post(*paths, body=ExamplesRequest, answer=ResultsAnswer, summary=summary, example=example)
-
-
-@_declare(":classify", "classes of examples")
-async def _classify(call: Call) -> Reply:
-    return make_json_reply({"results": await classify(call, *_read_request(call))})
-
-
-@_declare(":regress", "values of examples")
-async def _regress(call: Call) -> Reply:
-    return make_json_reply({"results": await regress(call, *_read_request(call))})
-
-
-def _read_request(call: Call) -> tuple[ServedVersion, str, dict[str, np.ndarray]]:
-    """Return the version, the signature and the texts of a request to classify or regress."""
+async def _answer_examples(find_results: Callable, call: Call) -> Reply:
+    """Answer a request to classify or regress."""
     version = find_version(call)
     request = call.parse(ExamplesRequest)
     examples = [{**request.context, **example} for example in request.examples]
-    return version, request.signature_name, read_examples(examples, version)
+    inputs = read_examples(examples, version)
+    return make_json_reply({"results": await find_results(call, version, request.signature_name, inputs)})
 
 
 async def classify(
@@ -175,19 +163,42 @@ def _check_problem(version: ServedVersion, signature: str, *, is_regression: boo
         raise InputError(f"{version.name} does the task {facts['task']}; expected a model that {kind}: call :predict")
 
 
+for _function, _summary in ((classify, "classes of examples"), (regress, "values of examples")):
+    TENSORFLOW_SERVING.post(
+        *(f"{place}:{_function.__name__}" for place in _PLACES),
+        body=ExamplesRequest,
+        answer=ResultsAnswer,
+        summary=_summary,
+        example={"examples": [{"text": "a fine film"}]},
+    )(functools.partial(_answer_examples, _function))
+
+
 @TENSORFLOW_SERVING.get(*_PLACES, summary="whether versions are loaded", statuses=(400, 401, 404))
 async def _get_status(call: Call) -> Reply:
     number = find_version(call).number if "label" in call.parameters else read_version(call.parameters.get("version"))
-    statuses = call.repository.list_statuses(call.parameters["name"], number)
-    described = [
+    return make_json_reply(describe_statuses(call.repository, call.parameters["name"], number))
+
+
+def describe_statuses(repository: ModelRepository, name: str, number: int | None) -> dict[str, object]:
+    """Return the states of the versions of a model as a GetModelStatusResponse in JSON.
+
+    Args:
+        repository: the models.
+        name: the model.
+        number: the only version to describe; None: all.
+
+    Raises:
+        ServingError: there is no such model or version.
+    """
+    statuses = [
         {
             "version": str(version),
             "state": status.state.name,
             "status": {"error_code": "UNKNOWN" if status.message else "OK", "error_message": status.message},
         }
-        for version, status in statuses.items()
+        for version, status in repository.list_statuses(name, number).items()
     ]
-    return make_json_reply({"model_version_status": described})
+    return {"model_version_status": statuses}
 
 
 @TENSORFLOW_SERVING.get(
@@ -195,17 +206,22 @@ async def _get_status(call: Call) -> Reply:
 )
 async def _get_metadata(call: Call) -> Reply:
     version = find_version(call)
+    spec = {"name": version.name, "signature_name": "", "version": str(version.number)}
+    return make_json_reply({"model_spec": spec, "metadata": {"signature_def": describe_signatures(version)}})
+
+
+def describe_signatures(version: ServedVersion) -> dict[str, object]:
+    """Return the inputs and outputs of the signatures of a model as a SignatureDefMap in JSON."""
     signatures = {
         name: {
             "inputs": {spec.name: _describe_tensor(name, spec) for spec in inputs},
             "outputs": {spec.name: _describe_tensor("StatefulPartitionedCall", spec) for spec in outputs},
-            "method_name": METHOD,
+            "method_name": "tensorflow/serving/predict",
             "defaults": {},
         }
         for name, (inputs, outputs) in version.description["signatures"].items()
     }
-    spec = {"name": version.name, "signature_name": "", "version": str(version.number)}
-    return make_json_reply({"model_spec": spec, "metadata": {"signature_def": {"signature_def": signatures}}})
+    return {"signature_def": signatures}
 
 
 def _describe_tensor(prefix: str, spec: TensorSpec) -> dict[str, object]:
@@ -227,15 +243,6 @@ def _transpose(rows: Sequence, specs: Sequence[TensorSpec]) -> dict[str, list]:
     if len(names) > 1 or any(isinstance(row, dict) and set(row) != {"b64"} for row in rows):
         raise InputError(f"each instance must be an object with the inputs {', '.join(names)}: name the inputs")
     return {names[0]: list(rows)}
-
-
-def _read_columns(inputs: object, specs: Sequence[TensorSpec]) -> dict[str, object]:
-    if isinstance(inputs, dict) and set(inputs) != {"b64"}:
-        return inputs
-    if len(specs) > 1:
-        names = ", ".join(spec.name for spec in specs)
-        raise InputError(f"`inputs` must be an object with {names}: name the inputs")
-    return {specs[0].name: inputs}
 
 
 def _make_array(name: str, values: object, specs: Sequence[TensorSpec]) -> np.ndarray:

@@ -3,7 +3,7 @@
 https://huggingface.github.io/text-embeddings-inference/
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import numpy as np
@@ -16,24 +16,14 @@ from bert_keras.heads.known_heads import list_finetuned_heads
 from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.http.endpoint import Call, Protocol, Reply, check_number_of_texts, make_json_reply
 from bert_keras.serving.http.request_bodies import Body, ListOf
-from bert_keras.serving.protocols.model_calls import EMBEDDERS, SCORERS, embed, select_version, shorten_vectors
+from bert_keras.serving.protocols.model_calls import EMBEDDERS, SCORERS, embed, select_version
 from bert_keras.serving.served_version import ServedVersion
 from bert_keras.serving.worker.jobs import SIGNATURE, TOKENS
 
-_TYPES = {
-    Reason.INVALID: (422, "Validation"),
-    Reason.TOO_LARGE: (413, "Validation"),
-    Reason.UNSUPPORTED: (424, "Backend"),
-    Reason.OVERLOADED: (429, "Overloaded"),
-    Reason.UNAVAILABLE: (503, "Unhealthy"),
-    Reason.NOT_FOUND: (404, "Validation"),
-    Reason.UNAUTHORIZED: (401, "Validation"),
-    Reason.EXPIRED_BODY: (408, "Validation"),
-    Reason.EXPIRED: (504, "Backend"),
-    Reason.FAILED: (500, "Backend"),
-}
+_STATUSES = {reason: reason.value for reason in Reason} | {Reason.INVALID: 422, Reason.UNSUPPORTED: 424}
+_TYPES = dict.fromkeys((Reason.UNSUPPORTED, Reason.EXPIRED, Reason.FAILED), "Backend")
+_TYPES |= {Reason.OVERLOADED: "Overloaded", Reason.UNAVAILABLE: "Unhealthy"}
 _EMPTY = (400, "Empty")
-_STATUSES = tuple(sorted({status for status, _ in [_EMPTY, *_TYPES.values()]}))
 
 Text = str | Annotated[ListOf[pydantic.NonNegativeInt], pydantic.Field(min_length=1)]  # a text, or token ids
 
@@ -134,11 +124,12 @@ class TokenDescription(pydantic.BaseModel):
 
 def format_error(error: ServingError) -> tuple[int, object]:
     """Return the status and the body of an error."""
-    status, kind = _EMPTY if isinstance(error, EmptyBatchError) else _TYPES[error.reason]
+    usual = _STATUSES[error.reason], _TYPES.get(error.reason, "Validation")
+    status, kind = _EMPTY if isinstance(error, EmptyBatchError) else usual
     return status, {"error": str(error), "error_type": kind}
 
 
-TEI = Protocol("Text Embeddings Inference", format_error, _STATUSES)
+TEI = Protocol("Text Embeddings Inference", format_error, tuple(sorted({_EMPTY[0], *_STATUSES.values()})))
 
 
 @TEI.post(
@@ -146,11 +137,13 @@ TEI = Protocol("Text Embeddings Inference", format_error, _STATUSES)
 )
 async def _embed(call: Call) -> Reply:
     request = call.parse(EmbedRequest)
-    inputs = _list_inputs(request.inputs)
+    inputs = request.inputs
+    is_one = isinstance(inputs, str) or bool(inputs and isinstance(inputs[0], int))  # a list of numbers is one text
+    inputs = [inputs] if is_one else inputs
     _check_number(call, "inputs", inputs)
     version = select_version(call.repository, EMBEDDERS, request.model)
-    vectors = await embed(call, version, inputs, truncate=request.truncate or False, prompt_name=request.prompt_name)
-    return make_json_reply(shorten_vectors(vectors, request.dimensions, normalize=request.normalize))
+    fields = {name: getattr(request, name) for name in ("truncate", "prompt_name", "dimensions", "normalize")}
+    return make_json_reply(await embed(call, version, inputs, **fields))
 
 
 @TEI.post(
@@ -209,16 +202,11 @@ async def _compute_scores(
         if places:
             inputs = [texts[place] for place in places]
             result = await call.run(version, SIGNATURE, inputs, truncate=request.truncate or False)
-            scores |= zip(places, _select_scores(result.value, is_raw=request.raw_scores), strict=True)
+            found = result.value["scores"]
+            if not request.raw_scores:  # of a single class the sigmoid, as TEI
+                found = result.value["probabilities"] if "probabilities" in result.value else 1 / (1 + np.exp(-found))
+            scores |= zip(places, found, strict=True)
     return np.stack([scores[place] for place in range(len(texts))])
-
-
-def _select_scores(outputs: Mapping[str, np.ndarray], *, is_raw: bool) -> np.ndarray:
-    if is_raw:
-        return outputs["scores"]
-    if "probabilities" in outputs:
-        return outputs["probabilities"]
-    return 1 / (1 + np.exp(-outputs["scores"]))  # of a single class, as TEI
 
 
 @TEI.post(
@@ -235,10 +223,7 @@ async def _compare(call: Call) -> Reply:
     texts = [request.inputs.source_sentence, *request.inputs.sentences]
     version = select_version(call.repository, EMBEDDERS, request.model)
     parameters = request.parameters or SimilarityParameters()
-    vectors = await embed(
-        call, version, texts, truncate=parameters.truncate or False, prompt_name=parameters.prompt_name
-    )
-    vectors = shorten_vectors(vectors, None, normalize=True)
+    vectors = await embed(call, version, texts, truncate=parameters.truncate, prompt_name=parameters.prompt_name)
     return make_json_reply(vectors[1:] @ vectors[0])
 
 
@@ -265,11 +250,7 @@ async def _tokenize(call: Call) -> Reply:
 
 @TEI.get("/info", summary="the models and limits of the server")
 async def _describe(call: Call) -> Reply:
-    versions = call.repository.list_versions()
-    models = [
-        {"model_id": version.name, "model_sha": None, "version": version.number, **_describe_version(version)}
-        for version in versions
-    ]
+    models = [_describe_version(version) for version in call.repository.list_versions()]
     limits = {
         "max_concurrent_requests": call.settings.max_requests,
         "max_client_batch_size": call.settings.max_texts,
@@ -291,6 +272,9 @@ def _describe_version(version: ServedVersion) -> dict[str, object]:
     elif kind in SCORERS:
         kind = "classifier" if len(names) > 1 else "reranker"
     return {
+        "model_id": version.name,
+        "model_sha": None,
+        "version": version.number,
         "model_dtype": "int8" if facts["is_quantized"] else "float32",
         "model_type": {kind: details},
         "task": facts["task"],
@@ -301,13 +285,6 @@ def _describe_version(version: ServedVersion) -> dict[str, object]:
         "tokenization_workers": facts["instances"],
         "prompts": facts["prompts"],
     }
-
-
-def _list_inputs(inputs: object) -> list:
-    """Return the texts or lists of token ids of a request; one list of numbers is one text."""
-    if isinstance(inputs, str) or (inputs and isinstance(inputs[0], int)):
-        return [inputs]
-    return list(inputs)
 
 
 def _make_text(given: str | list[str]) -> object:

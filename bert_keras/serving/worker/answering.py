@@ -14,6 +14,7 @@ from bert_keras.tasks.base import Task
 from bert_keras.tasks.predictor import Predictor
 
 _UNLIMITED = 10**9  # tokens
+_LEFT_OUT = ("[PAD]", "[CLS]", "[SEP]")  # of the text of token ids
 
 
 class Token(NamedTuple):
@@ -97,11 +98,16 @@ class Answering:
         groups: dict[object, list[tuple]] = {}  # jobs with the same options are tokenized together, which is faster
         for index, job in enumerate(jobs):
             try:
-                task, examples = self._make_examples(job)
+                task = self._select_task(job)
+                examples = [self._predictor.make_example(self._read_text(given)) for given in job.inputs]
             except InputError as error:
                 results[index] = error
             else:
-                groups.setdefault(_get_group(job, examples), []).append((index, task, examples, job.options))
+                # pairs and single texts are not tokenized together
+                is_pair = bool(examples) and getattr(examples[0], "second_text", None) is not None
+                options = (job.options.get(name) for name in ("prompt_name", "prompt"))
+                key = (job.kind, *options, job.options.get("truncate", True), is_pair)
+                groups.setdefault(key, []).append((index, task, examples, job.options))
         for (kind, *_), group in groups.items():
             encoded = self._encode_together(kind, [rest for _, *rest in group])
             for (index, *_), result in zip(group, encoded, strict=True):
@@ -141,22 +147,22 @@ class Answering:
             _select_best(task, [answer], job.options.get("top")) for (job, _), answer in zip(jobs, answers, strict=True)
         ]
 
-    def _make_examples(self, job: Job) -> tuple[Task, list]:
-        task = self._select_task(job.options)
-        if job.kind == ANSWERS and job.options.get("top") is not None:
-            task.check_top(job.options["top"])
-        return task, [self._predictor.make_example(self._read_text(given)) for given in job.inputs]
+    def _select_task(self, job: Job) -> Task:
+        name, text, top = map(job.options.get, ("prompt_name", "prompt", "top"))
+        has_prompt = name is not None or text is not None
+        task = self._predictor.with_prompt(name, text).task if has_prompt else self._predictor.task
+        if job.kind == ANSWERS and top is not None:
+            task.check_top(top)
+        return task
 
     def _read_text(self, given: object) -> object:
-        """Return the text of a list of token ids; anything else as it is."""
-        is_ids = isinstance(given, list) and bool(given) and all(isinstance(number, int) for number in given)
-        return _join_tokens(self._tokenizer, given) if is_ids else given
-
-    def _select_task(self, options: Mapping[str, object]) -> Task:
-        name, text = options.get("prompt_name"), options.get("prompt")
-        if name is None and text is None:
-            return self._predictor.task
-        return self._predictor.with_prompt(name, text).task
+        """Return the text of a list of token ids, WordPieces joined to words; anything else as it is."""
+        if not isinstance(given, list) or not given or not all(isinstance(number, int) for number in given):
+            return given
+        size, vocabulary = self._tokenizer.vocabulary_size, self._tokenizer.vocabulary
+        if wrong := [number for number in given if not 0 <= number < size]:
+            raise InputError(f"the token id {quote(wrong[0])} is not in the vocabulary; expected 0 to {size - 1}")
+        return " ".join(token for number in given if (token := vocabulary[number]) not in _LEFT_OUT).replace(" ##", "")
 
     def _encode_together(
         self, kind: str, jobs: Sequence[tuple[Task, list, Mapping[str, object]]]
@@ -179,37 +185,16 @@ class Answering:
             count = sum(map(task.count_inputs, own))
             end = int(np.searchsorted(sequences.examples, first + count))
             part, begin, first = sequences.slice(begin, end), end, first + count
-            results.append(_check_length(part, limit) or EncodedJob(own_task, own, part))
+            result: EncodedJob | InputError = EncodedJob(own_task, own, part)
+            if limit is not None and (longest := int(part.lengths.max(initial=0))) > limit:
+                result = TooLongError(
+                    f"one text has {longest:,} tokens with special tokens; expected at most {limit:,}: shorten it, or "
+                    "allow that it is cut (truncate)"
+                )
+            results.append(result)
         return results
 
 
 def _select_best(task: Task, answers: list, top: int | None) -> list:
     """Return answers as JSON values with the `top` best ones of each; None: the answers themselves."""
     return answers if top is None else [task.to_json(answer, top) for answer in answers]
-
-
-def _get_group(job: Job, examples: Sequence) -> tuple:
-    """Return what jobs that are tokenized together have in common; pairs and single texts are not."""
-    options = job.options
-    is_pair = bool(examples) and getattr(examples[0], "second_text", None) is not None
-    return job.kind, options.get("prompt_name"), options.get("prompt"), options.get("truncate", True), is_pair
-
-
-def _check_length(sequences: EncodedSequences, limit: int | None) -> InputError | None:
-    """Return an error if a sequence is longer than the limit."""
-    if limit is None or (longest := int(sequences.lengths.max(initial=0))) <= limit:
-        return None
-    return TooLongError(
-        f"one text has {longest:,} tokens with special tokens; expected at most {limit:,}: shorten it, or allow that "
-        "it is cut (truncate)"
-    )
-
-
-def _join_tokens(tokenizer: object, token_ids: Sequence[int]) -> str:
-    """Return the text of token ids, WordPieces joined to words; special tokens are left out."""
-    size = tokenizer.vocabulary_size
-    if wrong := [number for number in token_ids if not 0 <= number < size]:
-        raise InputError(f"the token id {quote(wrong[0])} is not in the vocabulary; expected 0 to {size - 1}")
-    special = {"[PAD]", "[CLS]", "[SEP]"}
-    tokens = [token for number in token_ids if (token := tokenizer.vocabulary[number]) not in special]
-    return " ".join(tokens).replace(" ##", "")

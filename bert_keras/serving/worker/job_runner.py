@@ -1,6 +1,7 @@
 """`JobRunner`: runs jobs on the instances of an engine, in batches of tokens across jobs."""
 
 import collections
+import contextlib
 import dataclasses
 import heapq
 import itertools
@@ -60,14 +61,9 @@ class _RunningJob:
         sequences = self.encoded.sequences
         return sequences if len(sequences) == 1 else sequences.slice(index, index + 1)
 
-    def get_timings(self, finished: float) -> Timings:
-        """Return where the time of the job went."""
-        started = finished if self.started is None else self.started
-        queue = max(0.0, started - self.arrived - self.tokenization)
-        num_tokens = sum(self.lengths)
-        return Timings(
-            queue, self.tokenization, finished - started, self.compute, num_tokens, max(self.batch_tokens, num_tokens)
-        )
+
+_Batch = Sequence[tuple[_RunningJob, int]]  # sequences, each as a job and an index
+_Outputs = Mapping[str, np.ndarray]
 
 
 class SequenceQueue:
@@ -182,7 +178,7 @@ class JobRunner:
             elif batch:
                 self._run_batch(batch)
 
-    def _take_batch(self) -> list[tuple[_RunningJob, int]]:
+    def _take_batch(self) -> _Batch:
         """Take the next batch from the queue; report jobs whose deadline has passed instead of running them."""
         now, expired = time.monotonic(), []
         batch = self._queue.take_batch()
@@ -233,7 +229,7 @@ class JobRunner:
         if results:
             self._send(results)
 
-    def _run_batch(self, batch: Sequence[tuple[_RunningJob, int]]) -> None:
+    def _run_batch(self, batch: _Batch) -> None:
         """Run a batch and send the results of the jobs that are complete."""
         begin = time.monotonic()
         jobs = list(dict.fromkeys(running for running, _ in batch))
@@ -250,37 +246,35 @@ class JobRunner:
             elif jobs[0].is_wanted:
                 self._send([self._fail(jobs[0], error)])
             return
-        self._share_time(batch, sequences, time.monotonic() - begin)
+        self._share(batch, sequences, outputs, time.monotonic() - begin)
         self._send_complete(jobs, batch, sequences, outputs)
 
-    def _share_time(
-        self, batch: Sequence[tuple[_RunningJob, int]], sequences: EncodedSequences, seconds: float
-    ) -> None:
-        """Add the time of a batch to its jobs, by tokens."""
+    def _share(self, batch: _Batch, sequences: EncodedSequences, outputs: _Outputs, seconds: float) -> None:
+        """Give the outputs of a batch and, by tokens, its time to its jobs."""
         batch_tokens = len(batch) * int(sequences.lengths.max())
         share = seconds / len(sequences.token_ids)
-        for running, index in batch:
-            running.compute += share * running.lengths[index]
-            running.batch_tokens = batch_tokens
-
-    def _send_complete(
-        self,
-        jobs: Sequence[_RunningJob],
-        batch: Sequence[tuple[_RunningJob, int]],
-        sequences: EncodedSequences,
-        outputs: Mapping[str, np.ndarray],
-    ) -> None:
-        """Give the outputs of a batch to its jobs and send the results of those that are complete."""
         splits = sequences.row_splits if self._predictor.task.is_token_level else np.arange(len(batch) + 1)
         for place, (running, index) in enumerate(batch):
+            running.compute += share * running.lengths[index]
+            running.batch_tokens = batch_tokens
             rows = slice(splits[place], splits[place + 1])
             running.parts[index] = {name: values[rows] for name, values in outputs.items()}
+
+    def _send_complete(
+        self, jobs: Sequence[_RunningJob], batch: _Batch, sequences: EncodedSequences, outputs: _Outputs
+    ) -> None:
+        """Send the results of the jobs of a batch that are complete."""
         complete = [running for running in jobs if running.is_wanted and len(running.parts) == len(running.lengths)]
         plain = [running for running in complete if self._answering.is_plain(running.job, running.encoded)]
-        if len(plain) == len(batch) > 1 and (results := self._decode_together(plain, sequences, outputs)):
-            self._send(results)
-        else:
-            self._send([self._decode(running, _join_parts(running)) for running in complete])
+        results: list[Result] = []
+        if len(plain) == len(batch) > 1:
+            # a job that fails must not fail all: then each is decoded alone, and reports its own error
+            with contextlib.suppress(Exception):
+                pairs = [(running.job, running.encoded) for running in plain]
+                values = self._answering.decode_together(pairs, sequences, outputs)
+                now = time.monotonic()
+                results = [self._finish(running, OK, value, now) for running, value in zip(plain, values, strict=True)]
+        self._send(results or [self._decode(running, _join_parts(running)) for running in complete])
 
     def _run_ids(self, running: _RunningJob, begin: float) -> Result:
         """Run the model on the token ids of a job, in batches that keep its order."""
@@ -304,24 +298,12 @@ class JobRunner:
         except Exception as error:  # a worker must survive any request
             return _make_error(job.id, error, Timings())
 
-    def _decode(self, running: _RunningJob, outputs: Mapping[str, np.ndarray]) -> Result:
+    def _decode(self, running: _RunningJob, outputs: _Outputs) -> Result:
         try:
             value = self._answering.decode(running.job, running.encoded, outputs) if running.lengths else []
         except Exception as error:  # a worker must survive any request
             return self._fail(running, error)
         return self._finish(running, OK, value, time.monotonic())
-
-    def _decode_together(
-        self, jobs: Sequence[_RunningJob], sequences: EncodedSequences, outputs: Mapping[str, np.ndarray]
-    ) -> list[Result]:
-        """Return the results of the plain jobs of a batch; none if one of them fails, because it must not fail all."""
-        pairs = [(running.job, running.encoded) for running in jobs]
-        try:
-            values = self._answering.decode_together(pairs, sequences, outputs)
-        except Exception:  # each is decoded alone, and reports its own error
-            return []
-        now = time.monotonic()
-        return [self._finish(running, OK, value, now) for running, value in zip(jobs, values, strict=True)]
 
     def _fail(self, running: _RunningJob, error: Exception) -> Result:
         with self._has_work:
@@ -330,7 +312,16 @@ class JobRunner:
 
     def _finish(self, running: _RunningJob, status: str, value: object, now: float) -> Result:
         self._running.pop(running.job.id, None)
-        return Result(running.job.id, status, value, running.get_timings(now))
+        started = now if running.started is None else running.started
+        timings = Timings(
+            queue=max(0.0, started - running.arrived - running.tokenization),
+            tokenization=running.tokenization,
+            inference=now - started,
+            compute=running.compute,
+            num_tokens=(num_tokens := sum(running.lengths)),
+            batch_tokens=max(running.batch_tokens, num_tokens),
+        )
+        return Result(running.job.id, status, value, timings)
 
 
 def _join_parts(running: _RunningJob) -> dict[str, np.ndarray]:
@@ -344,7 +335,7 @@ def _join_parts(running: _RunningJob) -> dict[str, np.ndarray]:
 def _make_error(job_id: int, error: Exception, timings: Timings) -> Result:
     """Return the result of a job that cannot be run; an error of ours is a sentence for the client."""
     status = TOO_LONG if isinstance(error, TooLongError) else INVALID if isinstance(error, InputError) else FAILED
-    return Result(job_id, status, str(error) if status != FAILED else _describe_failure(error), timings)
+    return Result(job_id, status, _describe_failure(error), timings)
 
 
 def _describe_failure(error: Exception) -> str:

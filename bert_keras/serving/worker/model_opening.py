@@ -3,7 +3,6 @@
 import contextlib
 import os
 import time
-from typing import NamedTuple
 
 from bert_keras.errors import InputError
 from bert_keras.serving.model_folders import KERAS, ModelSource
@@ -17,21 +16,7 @@ _WARM_UP_WORDS = (1, 4, 16, 60, 300)  # per text
 _WARM_UP_SECONDS = 5.0  # at most
 
 
-class OpenModel(NamedTuple):
-    """A model in its engine.
-
-    Attributes:
-        predictor: encodes and decodes.
-        engine: the name of the engine.
-        is_quantized: whether the weights have 8 bits.
-    """
-
-    predictor: Predictor
-    engine: str
-    is_quantized: bool = False
-
-
-def open_model(source: ModelSource, artifact: Artifact | None) -> OpenModel:
+def open_model(source: ModelSource, artifact: Artifact | None) -> Predictor:
     """Open a model.
 
     Args:
@@ -44,14 +29,13 @@ def open_model(source: ModelSource, artifact: Artifact | None) -> OpenModel:
     """
     if artifact is None:
         _load_tensorflow()
-        return OpenModel(Predictor.from_checkpoint(source.path), KERAS)
+        return Predictor.from_checkpoint(source.path)
     if artifact.engine == "tensorflow":
         for name in FAST_SAVED_MODEL:  # this process changes no weights
             os.environ.setdefault(name, "1")
         _load_tensorflow()
     instances = _choose_instances(source, artifact.engine)
-    predictor = Predictor.from_artifact(artifact, threads=source.threads, instances=instances)
-    return OpenModel(predictor, artifact.engine, is_quantized="quantized" in artifact.path.name)
+    return Predictor.from_artifact(artifact, threads=source.threads, instances=instances)
 
 
 def runs_in_calling_thread(source: ModelSource, artifact: Artifact | None) -> bool:
@@ -82,7 +66,7 @@ def warm_up(predictor: Predictor) -> None:
                 return
 
 
-def describe_model(model: OpenModel) -> dict[str, object]:
+def describe_model(predictor: Predictor, artifact: Artifact | None) -> dict[str, object]:
     """Return what the server needs to know of a model, as plain values.
 
     Keys: `task`, `problem`, `labels`, `input_names`, `max_sequence_length` of texts, `max_positions` of token ids,
@@ -90,8 +74,10 @@ def describe_model(model: OpenModel) -> dict[str, object]:
     `instances`, `tokens_per_batch`, `vocabulary_size`, and `signatures`: the inputs and the outputs (`TensorSpec`) of
     `serving_default` and of `ids`.
     """
-    predictor, task = model.predictor, model.predictor.task
-    dimensions = _count_dimensions(predictor)
+    task = predictor.task
+    dimensions = None
+    if task.makes_vectors:
+        dimensions = len(predictor.answer([task.make_example("a")])[0]["embedding"])
     return {
         "task": task.name,
         "problem": task.problem,
@@ -103,8 +89,8 @@ def describe_model(model: OpenModel) -> dict[str, object]:
         "default_prompt_name": getattr(task, "default_prompt_name", None),
         "dimensions": dimensions,
         "pooling": getattr(task, "pooling", None),
-        "engine": model.engine,
-        "is_quantized": model.is_quantized,
+        "engine": KERAS if artifact is None else artifact.engine,
+        "is_quantized": artifact is not None and "quantized" in artifact.path.name,
         "instances": predictor.engine.num_instances,
         "tokens_per_batch": predictor.engine.tokens_per_batch,
         "vocabulary_size": predictor.tokenizer.vocabulary_size,
@@ -119,13 +105,6 @@ def describe_model(model: OpenModel) -> dict[str, object]:
             ),
         },
     }
-
-
-def _count_dimensions(predictor: Predictor) -> int | None:
-    """Return the length of sentence vectors; None if the model makes none."""
-    if not predictor.task.makes_vectors:
-        return None
-    return len(predictor.answer([predictor.task.make_example("a")])[0]["embedding"])
 
 
 def _load_tensorflow() -> None:

@@ -21,9 +21,10 @@ from bert_keras.serving.scheduling import compute_normally, rest_garbage_collect
 from bert_keras.serving.worker.jobs import Cancellation, Job, LoadError, MessageReader, Ready, pack
 
 if TYPE_CHECKING:  # all else is imported by a thread of low priority
+    from bert_keras.serving.model_folders import ModelSource
     from bert_keras.serving.worker.job_runner import JobRunner
-    from bert_keras.serving.worker.model_opening import OpenModel
     from bert_keras.tasks.engines.artifact_files import Artifact
+    from bert_keras.tasks.predictor import Predictor
 
 _RECEIVED_BYTES = 1 << 18
 _LOWEST_PRIORITY = 19  # "nice"
@@ -67,22 +68,22 @@ class _Worker:
     """
 
     def __init__(self, connection: _Connection, source: dict):
-        self._connection, self._source = connection, source
+        self._connection, self._fields = connection, source
+        self._source: ModelSource | None = None
         self._artifact: Artifact | None = None
-        self._model: OpenModel | None = None
+        self._predictor: Predictor | None = None
         self._runner: JobRunner | None = None
         self._is_imported, self._is_quick = threading.Event(), False
 
-    def start_loading(self) -> None:
-        """Start to load the model."""
+    def serve(self) -> None:
+        """Load the model, and answer jobs until the server closes the socket."""
         threading.Thread(target=self._import_and_load, name="loading", daemon=True).start()
         threading.Thread(target=self._load_after_import, name="loading with threads", daemon=True).start()
-
-    def serve(self) -> None:
-        """Answer jobs until the server closes the socket."""
         while messages := self._connection.receive():
             if self._runner is None:  # the server sends jobs only after `Ready`; the instances get normal priority
-                self._runner = self._start_runner()
+                from bert_keras.serving.worker.job_runner import JobRunner
+
+                self._runner = JobRunner(self._predictor, self._connection.send)
             for message in messages:
                 if isinstance(message, Job):
                     self._runner.submit(message)
@@ -98,9 +99,9 @@ class _Worker:
             from bert_keras.serving.worker import job_runner, model_opening
 
             del job_runner
-            source = model_folders.ModelSource(**self._source)
-            self._artifact = model_folders.find_model(source)
-            self._is_quick = model_opening.runs_in_calling_thread(source, self._artifact)
+            self._source = model_folders.ModelSource(**self._fields)
+            self._artifact = model_folders.find_model(self._source)
+            self._is_quick = model_opening.runs_in_calling_thread(self._source, self._artifact)
         except Exception as error:
             self._report(error)
             return
@@ -116,29 +117,23 @@ class _Worker:
 
     def _load(self) -> None:
         """Load the model and report that it is ready, or why not."""
-        from bert_keras.serving.model_folders import ModelSource
         from bert_keras.serving.worker.model_opening import describe_model, open_model, warm_up
 
         try:
-            model = open_model(ModelSource(**self._source), self._artifact)
-            warm_up(model.predictor)
-            description = describe_model(model)
+            predictor = open_model(self._source, self._artifact)
+            warm_up(predictor)
+            description = describe_model(predictor, self._artifact)
         except Exception as error:
             self._report(error)
             return
         rest_garbage_collector()
-        self._model = model
+        self._predictor = predictor
         self._connection.send([Ready(description)])
 
     def _report(self, error: Exception) -> None:
         """Tell the server what a damaged file or a library raised."""
         message = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
         self._connection.send([LoadError(message)])
-
-    def _start_runner(self) -> JobRunner:
-        from bert_keras.serving.worker.job_runner import JobRunner
-
-        return JobRunner(self._model.predictor, self._connection.send)
 
 
 def main(arguments: list[str]) -> None:
@@ -147,9 +142,7 @@ def main(arguments: list[str]) -> None:
         signal.signal(number, signal.SIG_IGN)
     compute_normally()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the instances use all cores
-    worker = _Worker(_Connection(int(arguments[0])), json.loads(arguments[1]))
-    worker.start_loading()
-    worker.serve()
+    _Worker(_Connection(int(arguments[0])), json.loads(arguments[1])).serve()
     os._exit(0)  # running batches have no reader
 
 

@@ -14,14 +14,13 @@ from collections import defaultdict
 import numpy as np
 import pytest
 import tensorflow as tf
-from google.protobuf import text_format
+from google.protobuf import descriptor_pb2, message_factory, text_format
 from tensorflow.core.framework import tensor_pb2
 
 from bert_keras.errors import ParityError
 from bert_keras.export.parity.probe_inputs import EXAMPLE_TEXTS
 from bert_keras.export.saved_model.saved_model_artifact import build_example_requests, write_serving_files
 from bert_keras.export.saved_model.warmup import WARMUP_FILE, read_warmup, replay_warmup, write_warmup
-from bert_keras.message_builder import build_messages
 from bert_keras.tasks.engines.engine import FAST_SAVED_MODEL
 
 IDS = ("input_ids", "attention_mask", "token_type_ids")
@@ -248,34 +247,53 @@ def test_grpc_clients_print_the_answers_of_rest(model, tmp_path, monkeypatch, ca
 # from tensorflow_serving/config/{model_server_config,file_system_storage_path_source,monitoring_config}.proto and
 # servables/tensorflow/session_bundle_config.proto: message -> field -> (number, type)
 _TABLE = {
-    "Latest": {"num_versions": (1, "uint32")},
+    "Latest": {"num_versions": (1, "UINT32")},
     "VersionPolicy": {"latest": (100, "Latest")},
     "ModelConfig": {
-        "name": (1, "string"),
-        "base_path": (2, "string"),
-        "model_platform": (4, "string"),
+        "name": (1, "STRING"),
+        "base_path": (2, "STRING"),
+        "model_platform": (4, "STRING"),
         "model_version_policy": (7, "VersionPolicy"),
     },
-    "ModelConfigList": {"config": (1, "repeated ModelConfig")},
+    "ModelConfigList": {"config": (1, "ModelConfig", "repeated")},
     "ModelServerConfig": {"model_config_list": (1, "ModelConfigList")},
-    "Int64Value": {"value": (1, "int64")},
+    "Int64Value": {"value": (1, "INT64")},
     "BatchingParameters": {
         "max_batch_size": (1, "Int64Value"),
         "batch_timeout_micros": (2, "Int64Value"),
         "max_enqueued_batches": (3, "Int64Value"),
         "num_batch_threads": (4, "Int64Value"),
-        "allowed_batch_sizes": (6, "repeated int64"),
-        "pad_variable_length_inputs": (7, "bool"),
+        "allowed_batch_sizes": (6, "INT64", "repeated"),
+        "pad_variable_length_inputs": (7, "BOOL"),
     },
-    "PrometheusConfig": {"enable": (1, "bool"), "path": (2, "string")},
+    "PrometheusConfig": {"enable": (1, "BOOL"), "path": (2, "STRING")},
     "MonitoringConfig": {"prometheus_config": (1, "PrometheusConfig")},
 }
-SETTINGS = build_messages("tests.serving_settings", _TABLE)
+
+
+def describe_field(name, number, kind, label="optional"):
+    is_scalar = kind.isupper()
+    kind = f"type: TYPE_{kind}" if is_scalar else f'type_name: "{kind}"'
+    return f'field {{ name: "{name}" number: {number} label: LABEL_{label.upper()} {kind} }}'
+
+
+def make_settings_messages():
+    described = "".join(
+        f'message_type {{ name: "{name}" {" ".join(describe_field(field, *parts) for field, parts in fields.items())} }}'
+        for name, fields in _TABLE.items()
+    )
+    file = text_format.Parse(
+        f'name: "settings.proto" package: "settings" syntax: "proto3" {described}', descriptor_pb2.FileDescriptorProto()
+    )
+    return message_factory.GetMessages([file])
+
+
+SETTINGS = make_settings_messages()
 
 
 def parse_settings(path: pathlib.Path, message: str):
     """Parse a file in the text format of protocol buffers as a message."""
-    return text_format.Parse(path.read_text("utf-8"), SETTINGS[message]())
+    return text_format.Parse(path.read_text("utf-8"), SETTINGS[f"settings.{message}"]())
 
 
 def test_server_settings_parse_and_name_the_model(model, tmp_path):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from bert_keras.errors import InputError
-from bert_keras.serving.messages.open_inference import MESSAGES
+from bert_keras.serving.messages.definitions import MESSAGES
 from bert_keras.serving.messages.tensors import (
     TENSOR_TYPES,
     decode_infer_inputs,

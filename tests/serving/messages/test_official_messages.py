@@ -9,15 +9,11 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 
 from bert_keras.serving import grpc_server
-from bert_keras.serving.grpc_server import HealthCheckRequest, HealthCheckResponse
-from bert_keras.serving.messages import open_inference, tensorflow_serving
+from bert_keras.serving.messages.definitions import MESSAGES as CLASSES
+from bert_keras.serving.messages.definitions import find_methods
 
-MODULES = (tensorflow_serving, open_inference)
-SERVICES = {
-    tensorflow_serving.PREDICTION_SERVICE: tensorflow_serving.PREDICTION_METHODS,
-    tensorflow_serving.MODEL_SERVICE: tensorflow_serving.MODEL_METHODS,
-    open_inference.INFERENCE_SERVICE: open_inference.INFERENCE_METHODS,
-}
+HEALTH = "grpc.health.v1"
+SERVICES = [service.name for service in grpc_server.SERVICES if not service.name.startswith(HEALTH)]
 OMITTED_FIELDS = {  # resources and variants are TensorFlow's own; the others are options of language models
     "tensorflow.TensorProto": {"resource_handle_val", "variant_val", "float8_val"},
     "tensorflow.TensorInfo": {"composite_tensor"},
@@ -51,8 +47,8 @@ def collect(messages: list[Descriptor]) -> dict[str, Descriptor | EnumDescriptor
 
 def find_descriptors() -> dict[str, Descriptor | EnumDescriptor]:
     """Return all our messages and enums that have an official definition at hand, keyed by full name."""
-    classes = [value for module in MODULES for value in vars(module.MESSAGES).values()]
-    return collect([one.DESCRIPTOR for one in classes])
+    descriptors = [one.DESCRIPTOR for one in vars(CLASSES).values()]
+    return collect([one for one in descriptors if one.file.package != HEALTH])
 
 
 OURS = find_descriptors()
@@ -157,7 +153,7 @@ def test_random_messages_have_the_same_bytes_and_fields(official, name):
 @pytest.mark.parametrize("service", SERVICES)
 def test_every_method_has_its_official_request_and_response(official, service):
     theirs = official.FindServiceByName(service).methods_by_name
-    for name, (request_class, response_class) in SERVICES[service].items():
+    for name, (request_class, response_class) in find_methods(service).items():
         assert request_class.DESCRIPTOR.full_name == theirs[name].input_type.full_name
         assert response_class.DESCRIPTOR.full_name == theirs[name].output_type.full_name
 
@@ -165,18 +161,20 @@ def test_every_method_has_its_official_request_and_response(official, service):
 def test_a_field_that_ours_lacks_is_skipped(official):
     theirs = message_factory.GetMessageClass(official.FindMessageTypeByName("tensorflow.serving.PredictRequest"))
     given = theirs(output_filter=["scores"], client_id=b"me")
-    assert tensorflow_serving.MESSAGES.PredictRequest.FromString(given.SerializeToString()).output_filter == ["scores"]
+    assert CLASSES.PredictRequest.FromString(given.SerializeToString()).output_filter == ["scores"]
 
 
 def test_health_messages_have_the_documented_bytes():
     """https://github.com/grpc/grpc/blob/master/doc/health-checking.md; no official package is installed."""
-    assert HealthCheckRequest(service="abc").SerializeToString() == b"\x0a\x03abc"
-    assert dict(HealthCheckResponse.ServingStatus.items()) == {
+    assert CLASSES.HealthCheckRequest(service="abc").SerializeToString() == b"\x0a\x03abc"
+    assert dict(CLASSES.HealthCheckResponse.ServingStatus.items()) == {
         "UNKNOWN": 0,
         "SERVING": 1,
         "NOT_SERVING": 2,
         "SERVICE_UNKNOWN": 3,
     }
-    assert HealthCheckResponse(status=HealthCheckResponse.NOT_SERVING).SerializeToString() == b"\x08\x02"
-    assert HealthCheckRequest.DESCRIPTOR.full_name == "grpc.health.v1.HealthCheckRequest"
-    assert grpc_server.HEALTH_SERVICE == "grpc.health.v1.Health"
+    assert (
+        CLASSES.HealthCheckResponse(status=CLASSES.HealthCheckResponse.NOT_SERVING).SerializeToString() == b"\x08\x02"
+    )
+    assert CLASSES.HealthCheckRequest.DESCRIPTOR.full_name == "grpc.health.v1.HealthCheckRequest"
+    assert list(find_methods(f"{HEALTH}.Health")) == ["Check"]

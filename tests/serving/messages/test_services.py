@@ -1,4 +1,4 @@
-"""A gRPC server of generic handlers answers the official stubs."""
+"""Our gRPC services answer the official stubs."""
 
 import asyncio
 
@@ -10,55 +10,55 @@ from tensorflow_serving.apis import get_model_status_pb2, predict_pb2
 from tensorflow_serving.apis.model_service_pb2_grpc import ModelServiceStub
 from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServiceStub
 
-from bert_keras.errors import InputError
 from bert_keras.serving import grpc_server
-from bert_keras.serving.messages import open_inference, tensorflow_serving
+from bert_keras.serving.grpc_server import GrpcService
+from bert_keras.serving.messages.definitions import MESSAGES, find_methods
 from bert_keras.serving.messages.tensors import (
     decode_infer_inputs,
     decode_tensor_proto,
     encode_infer_tensor,
     encode_tensor_proto,
 )
-from bert_keras.serving.protocols.grpc_call import make_generic_handler, to_snake_case
+from bert_keras.serving.repository import ModelRepository
+from bert_keras.serving.server_state import ServerState
+from bert_keras.serving.settings import ServerSettings
 
-SERVICES = {
-    tensorflow_serving.PREDICTION_SERVICE: tensorflow_serving.PREDICTION_METHODS,
-    tensorflow_serving.MODEL_SERVICE: tensorflow_serving.MODEL_METHODS,
-    open_inference.INFERENCE_SERVICE: open_inference.INFERENCE_METHODS,
-    grpc_server.HEALTH_SERVICE: grpc_server.HEALTH_METHODS,
-}
+PREDICTION, MODEL, INFERENCE, HEALTH = SERVICES = [GrpcService(service.name) for service in grpc_server.SERVICES]
 
 
-class Doubling:
-    """Doubles its inputs in both protocols; has no method `classify`."""
+@PREDICTION.method("Predict", is_inference=True)
+async def double(call, request):
+    response = MESSAGES.PredictResponse(model_spec=request.model_spec)
+    for name, proto in request.inputs.items():
+        array = decode_tensor_proto(proto)
+        response.outputs[name].CopyFrom(encode_tensor_proto(array + array))
+    return response
 
-    async def predict(self, request, context):
-        response = tensorflow_serving.MESSAGES.PredictResponse(model_spec=request.model_spec)
-        try:
-            arrays = {name: decode_tensor_proto(proto) for name, proto in request.inputs.items()}
-        except InputError as error:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-        for name, array in arrays.items():
-            response.outputs[name].CopyFrom(encode_tensor_proto(array + array))
-        return response
 
-    async def get_model_status(self, request, context):
-        status = {"version": 3, "state": tensorflow_serving.MESSAGES.ModelVersionStatus.AVAILABLE, "status": {}}
-        return tensorflow_serving.MESSAGES.GetModelStatusResponse(model_version_status=[status])
+@MODEL.method("GetModelStatus")
+async def get_model_status(call, request):
+    status = {"version": 3, "state": MESSAGES.ModelVersionStatus.AVAILABLE, "status": {}}
+    return MESSAGES.GetModelStatusResponse(model_version_status=[status])
 
-    async def server_live(self, request, context):
-        return open_inference.MESSAGES.ServerLiveResponse(live=True)
 
-    async def model_infer(self, request, context):
-        response = open_inference.MESSAGES.ModelInferResponse(model_name=request.model_name)
-        for name, array in decode_infer_inputs(request).items():
-            datatype, shape, raw = encode_infer_tensor(array + array)
-            response.outputs.add(name=name, datatype=datatype, shape=shape)
-            response.raw_output_contents.append(raw)
-        return response
+@INFERENCE.method("ServerLive", is_open=True)
+async def get_live(call, request):
+    return MESSAGES.ServerLiveResponse(live=True)
 
-    async def check(self, request, context):
-        return grpc_server.HealthCheckResponse(status=grpc_server.HealthCheckResponse.SERVING)
+
+@INFERENCE.method("ModelInfer", is_inference=True)
+async def double_tensors(call, request):
+    response = MESSAGES.ModelInferResponse(model_name=request.model_name)
+    for name, array in decode_infer_inputs(request).items():
+        datatype, shape, raw = encode_infer_tensor(array + array)
+        response.outputs.add(name=name, datatype=datatype, shape=shape)
+        response.raw_output_contents.append(raw)
+    return response
+
+
+@HEALTH.method("Check", is_open=True)
+async def check(call, request):
+    return MESSAGES.HealthCheckResponse(status=MESSAGES.HealthCheckResponse.SERVING)
 
 
 def with_server(ask):
@@ -66,9 +66,8 @@ def with_server(ask):
 
     async def run():
         server = grpc.aio.server()
-        server.add_generic_rpc_handlers(
-            [make_generic_handler(name, methods, Doubling()) for name, methods in SERVICES.items()]
-        )
+        state = ServerState(ModelRepository([], print), ServerSettings(), print)
+        server.add_generic_rpc_handlers([service.make_handler(state) for service in SERVICES])
         address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
         await server.start()
         try:
@@ -125,7 +124,7 @@ def test_a_health_check_gets_its_status():
     assert with_server(ask) == b"\x08\x01"  # SERVING
 
 
-def test_the_implementation_decides_the_status_of_an_error():
+def test_an_invalid_input_is_an_invalid_argument():
     request = make_predict_request(a=1.0)
     request.inputs["a"].dtype = tf.complex64.as_datatype_enum
     with pytest.raises(grpc.aio.AioRpcError, match="the tensor has the type 'DT_COMPLEX64'") as caught:
@@ -134,30 +133,19 @@ def test_the_implementation_decides_the_status_of_an_error():
 
 
 def test_a_method_without_implementation_is_unimplemented():
-    request = tensorflow_serving.MESSAGES.ClassificationRequest()
+    request = MESSAGES.ClassificationRequest()
 
     def ask(address, channel):
-        return channel.unary_unary(f"/{tensorflow_serving.PREDICTION_SERVICE}/Classify")(request.SerializeToString())
+        return channel.unary_unary(f"/{PREDICTION.name}/Classify")(request.SerializeToString())
 
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         with_server(ask)
     assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
 
 
-def test_methods_have_snake_case_names():
-    names = [to_snake_case(name) for methods in SERVICES.values() for name in methods]
-    assert names == [
-        "predict",
-        "classify",
-        "regress",
-        "get_model_metadata",
-        "get_model_status",
-        "server_live",
-        "server_ready",
-        "model_ready",
-        "server_metadata",
-        "model_metadata",
-        "model_infer",
-        "repository_index",
-        "check",
-    ]
+def test_every_method_is_answered():
+    for service in grpc_server.SERVICES:
+        handler = service.make_handler(server=None)
+        for name in find_methods(service.name):
+            details = type("Details", (), {"method": f"/{service.name}/{name}", "invocation_metadata": ()})
+            assert handler.service(details) is not None, name

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as arrays
 from tensorflow.core.framework.tensor_pb2 import TensorProto as OfficialTensorProto
 
 from bert_keras.errors import InputError
-from bert_keras.serving.messages.tensorflow_serving import DATA_TYPES, MESSAGES
+from bert_keras.serving.messages.definitions import DATA_TYPES, MESSAGES
 from bert_keras.serving.messages.tensors import MAX_REPEATED, TENSOR_TYPES, decode_tensor_proto, encode_tensor_proto
 from tests.fuzzing import fuzz, mutate_bytes
 from tests.marks import slow_except
