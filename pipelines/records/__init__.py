@@ -16,7 +16,7 @@ _MODULES = {
     "read_manifest": "manifest",
     "serialize_records": "record",
     "list_shard_paths": "manifest",
-    "write_records": "records_folder",
+    "write_records": "making_records",
 }
 
 __all__ = sorted(_MODULES)

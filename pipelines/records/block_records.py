@@ -2,7 +2,7 @@
 
 import functools
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import sentencex
@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from bert_keras.pipelines.records.documents import Block, Shard
 from bert_keras.pipelines.records.examples import (
-    Pair,
     generate_full_sentences,
     generate_next_sentence_pairs,
     generate_sentence_order_pairs,
@@ -52,15 +51,7 @@ class BlockWorker:
             InputError: the objective is "nsp", and there is no other document for random next sentences.
         """
         settings = self._settings
-        texts = tokenize_block(
-            block,
-            self._tokenizer.tokenize,
-            unk_id=self._tokenizer.unk_id,
-            known_characters=self._known_characters,
-            split_sentences=self._split_sentences,
-            seed=settings.seed,
-            held_out_rate=settings.held_out_rate,
-        )
+        texts = tokenize_block(block, self._tokenizer, settings, self._known_characters, self._split_sentences)
         shards = {}
         for index, (split, text) in enumerate(texts.items()):
             if examples := list(self._generate_examples(text)):
@@ -71,31 +62,15 @@ class BlockWorker:
 
     def _generate_examples(self, text: TokenizedText) -> Iterator[Record]:
         """Yield the examples of a split, each as a record."""
-        generate = self._generate_sentences if self._settings.sentence_objective == "none" else self._generate_pairs
-        for duplicate in range(self._settings.duplicates):
-            yield from generate(text, duplicate)
-
-    def _generate_sentences(self, text: TokenizedText, duplicate: int) -> Iterator[Record]:
-        """Yield sequences of full sentences, the same for every duplicate: only their masks will differ."""
-        for ids in generate_full_sentences(
-            text,
-            max_sequence_length=self._settings.max_sequence_length,
-            sep_id=self._tokenizer.sep_id,
-            keep_documents_apart=self._settings.keep_documents_apart,
-        ):
-            yield Record(np.concatenate((self._cls, ids, self._sep)), ((len(ids) + 2, 0),))
-
-    def _generate_pairs(self, text: TokenizedText, duplicate: int) -> Iterator[Record]:
-        generate: Callable[..., Iterator[Pair]] = _GENERATE_PAIRS[self._settings.sentence_objective]
-        for a, b, c, d, label in generate(
-            text,
-            max_sequence_length=self._settings.max_sequence_length,
-            seed=self._settings.seed,
-            short_sequence_rate=self._settings.short_sequence_rate,
-            duplicate=duplicate,
-        ):
-            ids = np.concatenate((self._cls, text.ids[a:b], self._sep, text.ids[c:d], self._sep))
-            yield Record(ids, ((b - a + 2, d - c + 1),), (label,))
+        settings = self._settings
+        for duplicate in range(settings.duplicates):
+            if settings.sentence_objective == "none":  # the same for every duplicate: only their masks will differ
+                for ids in generate_full_sentences(text, settings, self._tokenizer.sep_id):
+                    yield Record(np.concatenate((self._cls, ids, self._sep)), ((len(ids) + 2, 0),))
+                continue
+            for a, b, c, d, label in _GENERATE_PAIRS[settings.sentence_objective](text, settings, duplicate):
+                ids = np.concatenate((self._cls, text.ids[a:b], self._sep, text.ids[c:d], self._sep))
+                yield Record(ids, ((b - a + 2, d - c + 1),), (label,))
 
     def _pack(self, examples: list[Record], rng: np.random.Generator) -> list[Record]:
         """Pack examples into sequences, in random order."""

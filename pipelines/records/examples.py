@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.records.settings import NUM_SPECIAL
+from bert_keras.pipelines.records.settings import NUM_SPECIAL, RecordSettings
 from bert_keras.pipelines.records.tokenized_documents import Document, TokenizedText
 
 _RANDOM_NEXT_RATE = 0.5
@@ -39,9 +39,7 @@ class Pair(NamedTuple):
     label: int
 
 
-def generate_next_sentence_pairs(
-    text: TokenizedText, *, max_sequence_length: int, seed: int, short_sequence_rate: float, duplicate: int = 0
-) -> Iterator[Pair]:
+def generate_next_sentence_pairs(text: TokenizedText, settings: RecordSettings, duplicate: int = 0) -> Iterator[Pair]:
     """Yield the next-sentence pairs of all documents in order.
 
     Sentences are collected until they fill a sequence, and a random cut makes A and B. Half of the time B is replaced
@@ -50,9 +48,7 @@ def generate_next_sentence_pairs(
 
     Args:
         text: the documents, and `others` for random sentences.
-        max_sequence_length: maximum length in tokens, including three special tokens.
-        seed: determines, with the number of the document, everything random.
-        short_sequence_rate: share of sequences that are made shorter.
+        settings: the settings of the records. Their seed and the number of the document determine everything random.
         duplicate: number of the pass over the documents; each pass gives other pairs.
 
     Raises:
@@ -67,12 +63,12 @@ def generate_next_sentence_pairs(
             "at least two, since random next sentences come from another document: put a blank line between the "
             "documents of a file, pass more files, or choose the objective sop or none"
         )
-    max_tokens = max_sequence_length - NUM_SPECIAL
+    max_tokens = settings.max_sequence_length - NUM_SPECIAL
     for index, document in enumerate(text.documents):
-        rng = _make_rng(seed, document, duplicate)
+        rng = _make_rng(settings, document, duplicate)
         start = document.start
         while start < document.end:
-            target = _draw_length(max_tokens, short_sequence_rate, rng)
+            target = _draw_length(settings, rng)
             end = _find_end(text.starts, start, document.end, target)
             cut = start + 1 if end - start == 1 else int(rng.integers(start + 1, end))
             first = text.starts[start], text.starts[cut]
@@ -85,20 +81,18 @@ def generate_next_sentence_pairs(
             start = cut if is_random else end
 
 
-def generate_sentence_order_pairs(
-    text: TokenizedText, *, max_sequence_length: int, seed: int, short_sequence_rate: float, duplicate: int = 0
-) -> Iterator[Pair]:
+def generate_sentence_order_pairs(text: TokenizedText, settings: RecordSettings, duplicate: int = 0) -> Iterator[Pair]:
     """Yield the sentence-order pairs of all documents: two consecutive segments, swapped half of the time.
 
     A single sentence is cut at a random token. A single token has no order and is dropped. For the arguments see
     `generate_next_sentence_pairs`.
     """
-    max_tokens = max_sequence_length - NUM_SPECIAL
+    max_tokens = settings.max_sequence_length - NUM_SPECIAL
     for document in text.documents:
-        rng = _make_rng(seed, document, duplicate)
+        rng = _make_rng(settings, document, duplicate)
         start = document.start
         while start < document.end:
-            end = _find_end(text.starts, start, document.end, _draw_length(max_tokens, short_sequence_rate, rng))
+            end = _find_end(text.starts, start, document.end, _draw_length(settings, rng))
             first, last = text.starts[start], text.starts[end]
             cut = text.starts[int(rng.integers(start + 1, end))] if end - start > 1 else 0
             start = end
@@ -109,12 +103,13 @@ def generate_sentence_order_pairs(
                 yield Pair(*ranges[2:], *ranges[:2], 1) if is_swapped else Pair(*ranges, 0)
 
 
-def _make_rng(seed: int, document: Document, duplicate: int) -> np.random.Generator:
-    return np.random.default_rng([seed, document.number, duplicate, document.part])
+def _make_rng(settings: RecordSettings, document: Document, duplicate: int) -> np.random.Generator:
+    return np.random.default_rng([settings.seed, document.number, duplicate, document.part])
 
 
-def _draw_length(max_tokens: int, short_sequence_rate: float, rng: np.random.Generator) -> int:
-    return int(rng.integers(2, max_tokens + 1)) if rng.random() < short_sequence_rate else max_tokens
+def _draw_length(settings: RecordSettings, rng: np.random.Generator) -> int:
+    max_tokens = settings.max_sequence_length - NUM_SPECIAL
+    return int(rng.integers(2, max_tokens + 1)) if rng.random() < settings.short_sequence_rate else max_tokens
 
 
 def _find_end(starts: list[int], start: int, limit: int, target: int) -> int:
@@ -147,9 +142,7 @@ def _truncate(
     return first_start, first_start + left_first, second_start, second_start + left_second
 
 
-def generate_full_sentences(
-    text: TokenizedText, *, max_sequence_length: int, sep_id: int, keep_documents_apart: bool = False
-) -> Iterator[np.ndarray]:
+def generate_full_sentences(text: TokenizedText, settings: RecordSettings, sep_id: int) -> Iterator[np.ndarray]:
     """Yield the tokens of each sequence without [CLS] and the last [SEP]. Each token is in exactly one sequence.
 
     A sequence gets whole sentences until the next one does not fit. A sentence longer than a sequence starts a new
@@ -157,52 +150,35 @@ def generate_full_sentences(
 
     Args:
         text: the documents.
-        max_sequence_length: maximum length, including [CLS] and every [SEP].
+        settings: the settings of the records. Their maximum length includes [CLS] and every [SEP].
         sep_id: the id of [SEP].
-        keep_documents_apart: whether a sequence ends with its document.
     """
-    room = max_sequence_length - 2  # [CLS] ... [SEP]
-    groups = [[document] for document in text.documents] if keep_documents_apart else [text.documents]
+    room = settings.max_sequence_length - 2  # [CLS] ... [SEP]
+    groups = [[document] for document in text.documents] if settings.keep_documents_apart else [text.documents]
     for documents in groups:
-        for tokens, separators in _plan_sequences(text.starts, documents, room):
-            yield np.insert(text.ids[tokens], separators, sep_id) if separators else text.ids[tokens]
+        ids, starts, ends = _join_documents(text, documents, sep_id)
+        index, end = 0, 0  # the next sentence, and the end of the last sequence
+        while index < len(ends):
+            begin = max(starts[index], end)
+            last = bisect.bisect_right(ends, begin + room) - 1
+            end = ends[last] if last >= index else begin + room  # of a sentence that is longer than a sequence
+            yield ids[begin:end]
+            index = max(index, last + 1)
 
 
-def _plan_sequences(
-    starts: list[int], documents: list[Document], room: int
-) -> Iterator[tuple[slice | np.ndarray, list[int]]]:
-    """Yield the tokens of each sequence, and the offsets in them where a [SEP] is inserted."""
-    sentences = [sentence for document in documents for sentence in range(document.start, document.end)]
-    ordinals = [index for index, document in enumerate(documents) for _ in range(document.start, document.end)]
-    # the start and end of each sentence if all of them were concatenated, with a [SEP] between documents
-    lengths = np.array([starts[sentence + 1] - starts[sentence] for sentence in sentences], np.int64)
-    begins = np.cumsum(lengths) - lengths + ordinals
-    begins, ends = begins.tolist(), (begins + lengths).tolist()
-    index, num_used = 0, 0  # the next sentence, and the number of its tokens that are in sequences already
-    while index < len(sentences):
-        begin = begins[index] + num_used
-        last = bisect.bisect_right(ends, begin + room) - 1
-        if last < index:  # the sentence is longer than a sequence
-            first = starts[sentences[index]] + num_used
-            yield slice(first, first + room), []
-            num_used += room
-            continue
-        yield _join_sentences(starts, sentences, ordinals, index, last, num_used)
-        index, num_used = last + 1, 0
-
-
-def _join_sentences(
-    starts: list[int], sentences: list[int], ordinals: list[int], index: int, last: int, num_used: int
-) -> tuple[slice | np.ndarray, list[int]]:
-    """Return the tokens of the sentences from `index` to `last` without the first `num_used`, and the separators."""
-    cuts = [later for later in range(index + 1, last + 1) if ordinals[later] != ordinals[later - 1]]
-    runs, separators, length = [], [], 0
-    for begin, end in zip([index, *cuts], [*cuts, last + 1], strict=True):
-        run = (starts[sentences[begin]] + (num_used if begin == index else 0), starts[sentences[end - 1] + 1])
-        runs.append(np.arange(*run) if cuts else slice(*run))
-        length += run[1] - run[0]
-        separators.append(length)
-    return (np.concatenate(runs) if cuts else runs[0]), separators[:-1]
+def _join_documents(
+    text: TokenizedText, documents: list[Document], sep_id: int
+) -> tuple[np.ndarray, list[int], list[int]]:
+    """Return the tokens of documents with a [SEP] after each, and where each sentence starts and ends in them."""
+    parts, starts, ends, length = [np.zeros(0, np.int32)], [], [], 0
+    for document in documents:
+        bounds = text.starts[document.start : document.end + 1]
+        parts += [text.ids[bounds[0] : bounds[-1]], np.array([sep_id], np.int32)]
+        moved = [length + bound - bounds[0] for bound in bounds]
+        starts += moved[:-1]
+        ends += moved[1:]
+        length = moved[-1] + 1
+    return np.concatenate(parts), starts, ends
 
 
 def pack_by_histogram(lengths: np.ndarray, *, sequence_length: int, max_examples: int) -> list[list[int]]:

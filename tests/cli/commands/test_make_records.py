@@ -184,7 +184,7 @@ def test_beam_writes_the_same_bytes(cli, workplace):
 def test_beam_is_loaded_only_on_request():
     code = (
         "import sys; from bert_keras.cli.main import main; main(['make-records', 'no', 'out']);"
-        "import bert_keras.pipelines.records.records_folder;"
+        "import bert_keras.pipelines.records.making_records;"
         "sys.exit(sorted({'tensorflow', 'apache_beam'} & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -17,8 +17,8 @@ from bert_keras.pipelines.records import (
     RecordSettings,
     TokenizerSpec,
     list_shard_paths,
+    making_records,
     read_manifest,
-    records_folder,
 )
 from bert_keras.pipelines.records import write_records as write
 from bert_keras.pipelines.records.documents import is_held_out
@@ -231,8 +231,8 @@ def test_what_worker_processes_receive_gives_the_same_bytes(text, tiny_tokenizer
         run = map_in_order if num_workers == 1 else map_with_two_workers
         return run(*arguments, num_workers=num_workers, **options)
 
-    map_in_order = records_folder.map_in_order
-    monkeypatch.setattr(records_folder, "map_in_order", map_blocks)
+    map_in_order = making_records.map_in_order
+    monkeypatch.setattr(making_records, "map_in_order", map_blocks)
     check_workers(text, tiny_tokenizer, tmp_path, 2)
 
 
