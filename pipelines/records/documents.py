@@ -14,8 +14,8 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from bert_keras.checks import quote
 from bert_keras.errors import InputError
+from bert_keras.pipelines.corpus.text_lines import encode_sentence
 from bert_keras.pipelines.corpus.text_sources import TextSource, get_total_bytes, read_source
 
 _SENTENCE_MODES = ("lines", "split")
@@ -63,12 +63,7 @@ class DocumentText:
             yield self._read("")
 
     def _read(self, passage: str) -> str:
-        try:
-            self._digest.update(f"{passage}\n".encode())
-        except UnicodeEncodeError:
-            raise InputError(
-                f"the sentence {quote(passage)} has half a surrogate pair; expected valid Unicode: repair the text"
-            ) from None
+        self._digest.update(encode_sentence(passage) + b"\n")
         self.num_bytes_read = self._digest.num_bytes
         return passage
 

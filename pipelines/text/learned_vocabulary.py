@@ -15,11 +15,12 @@ from bert_keras.pipelines.corpus.data_quality import (
 )
 from bert_keras.pipelines.corpus.default_corpus import read_python_lines
 from bert_keras.pipelines.corpus.text_sources import Names, TextSource, find_sources, read_lines
-from bert_keras.pipelines.corpus.word_counts import MAX_WORDS, WordCounts, count_words
+from bert_keras.pipelines.corpus.word_counts import MAX_WORDS, Splitting, WordCounts, count_words
 from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.pipelines.text.vocabulary_settings import get_settings_path, write_vocabulary_and_settings
 from bert_keras.pipelines.text.vocabulary_training import (
     Alphabet,
+    VocabularySettings,
     choose_alphabet,
     make_leading_tokens,
     train_vocabulary,
@@ -113,29 +114,23 @@ def learn_vocabulary(
         >>> learned.tokens[:5]
         ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]']
     """
-    _check_counts(size, min_frequency, num_unused, alphabet_size, max_words, num_workers)
+    counts = {"size": size, "min_frequency": min_frequency, "max_words": max_words, "num_workers": num_workers}
+    for name, value in (counts if alphabet_size is None else counts | {"alphabet_size": alphabet_size}).items():
+        check_integer(name, value)
+    check_integer("num_unused", num_unused, 0)
     rules = TextRules(lowercase=lowercase, strip_accents=strip_accents, tokenize_chinese_chars=tokenize_chinese_chars)
     leading = make_leading_tokens(special_tokens, num_unused, size=size)
+    settings = VocabularySettings(size, min_frequency, alphabet_size, leading, tokenize_chinese_chars)
     words = count_words(
         _read_text(text, out, sentences, field, overwrite, progress and functools.partial(progress, "reading")),
-        lowercase=lowercase,
-        strip_accents=strip_accents,
-        tokenize_chinese_chars=tokenize_chinese_chars,
-        special_tokens=special_tokens,
+        Splitting(lowercase, strip_accents, tokenize_chinese_chars, tuple(special_tokens)),
         max_words=max_words,
         num_workers=num_workers,
     )
-    splitting = {"leading": leading, "tokenize_chinese_chars": tokenize_chinese_chars}
-    alphabet = choose_alphabet(words.counts, size=size, alphabet_size=alphabet_size, **splitting)
-    tokens = train_vocabulary(
-        words.counts,
-        size=size,
-        min_frequency=min_frequency,
-        alphabet=alphabet.characters,
-        progress=progress and functools.partial(progress, "learning"),
-        **splitting,
-    )
-    statistics = summarize_vocabulary(words, alphabet, len(tokens), size=size, min_frequency=min_frequency, rules=rules)
+    alphabet = choose_alphabet(words.counts, settings)
+    learning = progress and functools.partial(progress, "learning")
+    tokens = train_vocabulary(words.counts, alphabet.characters, settings, learning)
+    statistics = summarize_vocabulary(words, alphabet, len(tokens), settings, rules)
     if out is not None:
         write_vocabulary_and_settings(out, tokens, rules, special_tokens=special_tokens, facts=statistics)
     return LearnedVocabulary(
@@ -150,7 +145,7 @@ def learn_vocabulary(
 
 
 def summarize_vocabulary(
-    words: WordCounts, alphabet: Alphabet, num_tokens: int, *, size: int, min_frequency: int, rules: TextRules
+    words: WordCounts, alphabet: Alphabet, num_tokens: int, settings: VocabularySettings, rules: TextRules
 ) -> dict[str, object]:
     """Return statistics of how well a vocabulary fits its text, for `find_vocabulary_warnings`.
 
@@ -158,8 +153,7 @@ def summarize_vocabulary(
         words: the result of `count_words`.
         alphabet: the result of `choose_alphabet`.
         num_tokens: the number of tokens learned.
-        size: the number of tokens asked for.
-        min_frequency: the number of occurrences that a pair of tokens needed to be merged.
+        settings: the settings of the vocabulary.
         rules: how the text was split into words.
     """
     stripped = {"stripped_share": 0.0, "stripped_scripts": {}, "hangul_share": 0.0}
@@ -167,8 +161,8 @@ def summarize_vocabulary(
         stripped = measure_stripped_characters(words.characters, words.num_characters)
     return {
         "vocabulary_size": num_tokens,
-        "vocabulary_size_asked": size,
-        "min_frequency": min_frequency,
+        "vocabulary_size_asked": settings.size,
+        "min_frequency": settings.min_frequency,
         "alphabet_size": len(alphabet.characters),
         "alphabet_needed": alphabet.num_needed,
         "size_needed": alphabet.size_needed,
@@ -178,18 +172,6 @@ def summarize_vocabulary(
         "dotless_share": compute_dotless_share(words.characters, words.num_characters),
         **stripped,
     }
-
-
-def _check_counts(
-    size: int, min_frequency: int, num_unused: int, alphabet_size: int | None, max_words: int, num_workers: int
-) -> None:
-    check_integer("size", size)
-    check_integer("min_frequency", min_frequency)
-    check_integer("num_unused", num_unused, 0)
-    if alphabet_size is not None:
-        check_integer("alphabet_size", alphabet_size)
-    check_integer("max_words", max_words)
-    check_integer("num_workers", num_workers)
 
 
 def _read_text(

@@ -2,6 +2,7 @@
 
 import bisect
 import collections
+import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -77,6 +78,25 @@ def _find_problems(token: str, tokens: Collection[str]) -> Iterator[str]:
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class VocabularySettings:
+    """The settings of a new vocabulary.
+
+    Attributes:
+        size: the maximum number of tokens.
+        min_frequency: the number of occurrences that a pair of tokens needs to be merged.
+        alphabet_size: the number of characters, whether they fit or not. None: see `choose_alphabet`.
+        leading: the first tokens, from `make_leading_tokens`.
+        tokenize_chinese_chars: whether each Chinese character is a word, so that it never continues one.
+    """
+
+    size: int
+    min_frequency: int = 2
+    alphabet_size: int | None = None
+    leading: Sequence[str] = SPECIAL_TOKENS
+    tokenize_chinese_chars: bool = True
+
+
 class Alphabet(NamedTuple):
     """The characters of a vocabulary, each of which is a token.
 
@@ -93,14 +113,7 @@ class Alphabet(NamedTuple):
     size_needed: int
 
 
-def choose_alphabet(
-    words: Mapping[str, int],
-    *,
-    size: int,
-    leading: Sequence[str] = SPECIAL_TOKENS,
-    tokenize_chinese_chars: bool = True,
-    alphabet_size: int | None = None,
-) -> Alphabet:
+def choose_alphabet(words: Mapping[str, int], settings: VocabularySettings) -> Alphabet:
     """Choose the alphabet of a vocabulary: the most frequent characters of the text.
 
     Each character is one token, and a character that can continue a word is a second one, with "##". By default the
@@ -110,10 +123,7 @@ def choose_alphabet(
 
     Args:
         words: the number of occurrences of each word.
-        size: the size of the vocabulary.
-        leading: the first tokens of the vocabulary, from `make_leading_tokens`.
-        tokenize_chinese_chars: whether each Chinese character is a word.
-        alphabet_size: the number of characters, whether they fit or not. None: the default.
+        settings: the settings of the vocabulary.
     """
     counts: collections.Counter[str] = collections.Counter()
     for word, count in words.items():
@@ -122,27 +132,29 @@ def choose_alphabet(
     by_frequency = sorted(counts, key=lambda character: (-counts[character], character))
     num_covered = [0, *itertools.accumulate(counts[character] for character in by_frequency)]
     num_needed = bisect.bisect_left(num_covered, _COVERAGE * num_covered[-1])
-    candidates, leading_set = by_frequency[: max(num_needed, _MIN_CHARACTERS)], set(leading)
-    continues = [can_continue_word(character, tokenize_chinese_chars) for character in candidates]
-    num_continuing = [0, *itertools.accumulate(continues)]
-    num_new = [len({*_make_tokens(*pair)} - leading_set) for pair in zip(candidates, continues, strict=True)]
-    num_tokens = [*itertools.accumulate(num_new, initial=len(leading))]
+    candidates = by_frequency[: max(num_needed, _MIN_CHARACTERS)]
+    tokens = [_make_tokens(character, settings.tokenize_chinese_chars) for character in candidates]
+    num_continuing = [0, *itertools.accumulate(len(own_tokens) - 1 for own_tokens in tokens)]
+    leading = set(settings.leading)
+    num_new = [len({*own_tokens} - leading) for own_tokens in tokens]
+    num_tokens = [*itertools.accumulate(num_new, initial=len(settings.leading))]
+    alphabet_size = settings.alphabet_size
     if alphabet_size is None:
-        alphabet_size = max(bisect.bisect_right(num_tokens, size) - 1, 1)
+        alphabet_size = max(bisect.bisect_right(num_tokens, settings.size) - 1, 1)
     chosen = by_frequency[:alphabet_size]
     coverage = compute_share(num_covered[len(chosen)], num_covered[-1])
     size_needed = num_tokens[num_needed] + 2 * num_continuing[num_needed]
     return Alphabet(sorted(chosen), coverage, num_needed, size_needed)
 
 
-def can_continue_word(character: str, tokenize_chinese_chars: bool) -> bool:
-    """Whether a character can be inside a word. Punctuation, and by default Chinese characters, are separate words."""
+def _make_tokens(character: str, tokenize_chinese_chars: bool) -> list[str]:
+    """Return the tokens of a character: itself and, if it can be inside a word, the token that continues one.
+
+    Punctuation, and by default Chinese characters, are separate words.
+    """
     normalizer, splitter = _make_splitter(tokenize_chinese_chars)
-    return len(splitter.pre_tokenize_str(normalizer.normalize_str(f"a{character}"))) == 1
-
-
-def _make_tokens(character: str, continues: bool) -> tuple[str, ...]:
-    return (character, f"##{character}") if continues else (character,)
+    continues = len(splitter.pre_tokenize_str(normalizer.normalize_str(f"a{character}"))) == 1
+    return [character, f"##{character}"] if continues else [character]
 
 
 @functools.cache
@@ -153,12 +165,8 @@ def _make_splitter(tokenize_chinese_chars: bool) -> tuple[normalizers.BertNormal
 
 def train_vocabulary(
     words: Mapping[str, int],
-    *,
-    size: int,
-    min_frequency: int = 2,
     alphabet: Sequence[str],
-    leading: Sequence[str] = SPECIAL_TOKENS,
-    tokenize_chinese_chars: bool = True,
+    settings: VocabularySettings,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[str]:
     """Learn a vocabulary from the number of occurrences of each word.
@@ -168,11 +176,8 @@ def train_vocabulary(
 
     Args:
         words: the counts of `count_words`.
-        size: the maximum number of tokens.
-        min_frequency: the number of occurrences that a pair of tokens needs to be merged.
         alphabet: the characters of the vocabulary, sorted, from `choose_alphabet`.
-        leading: the first tokens of the vocabulary, from `make_leading_tokens`.
-        tokenize_chinese_chars: whether each Chinese character is a word, so that it never continues one.
+        settings: the settings of the vocabulary.
         progress: called with the number of words that the trainer has received, counting each occurrence, and the
             number of all words.
 
@@ -184,20 +189,24 @@ def train_vocabulary(
     """
     if not words:
         raise InputError("there is no text to learn a vocabulary from: name files with words")
-    continuing = [f"##{character}" for character in alphabet if can_continue_word(character, tokenize_chinese_chars)]
-    first_tokens = list(dict.fromkeys([*leading, *alphabet, *continuing]))
-    if len(first_tokens) > size:
+    tokens = [_make_tokens(character, settings.tokenize_chinese_chars) for character in alphabet]
+    continuing = [token for own_tokens in tokens for token in own_tokens[1:]]
+    first_tokens = list(dict.fromkeys([*settings.leading, *alphabet, *continuing]))
+    if len(first_tokens) > settings.size:
         raise InputError(
-            f"a vocabulary of {size:,} tokens has no room for the text's alphabet of {len(alphabet):,} characters, "
-            f"which takes {len(first_tokens):,} tokens with the special tokens: raise --size to {len(first_tokens):,} "
-            "or more, or ask for a smaller alphabet (--alphabet)"
+            f"a vocabulary of {settings.size:,} tokens has no room for the text's alphabet of {len(alphabet):,} "
+            f"characters, which takes {len(first_tokens):,} tokens with the special tokens: raise --size to "
+            f"{len(first_tokens):,} or more, or ask for a smaller alphabet (--alphabet)"
         )
     known = set(alphabet)  # other words are always [UNK], and single characters have nothing to merge
     mergeable = {word: count for word, count in words.items() if len(word) > 1 and known.issuperset(word)}
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.WordPieceTrainer(
-        vocab_size=size, min_frequency=min_frequency, show_progress=False, special_tokens=first_tokens
+        vocab_size=settings.size,
+        min_frequency=settings.min_frequency,
+        show_progress=False,
+        special_tokens=first_tokens,
     )
     tokenizer.train_from_iterator(_join_words(mergeable, progress), trainer)
     ids = tokenizer.get_vocab()
