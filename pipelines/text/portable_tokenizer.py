@@ -22,11 +22,11 @@ from bert_keras.pipelines.text.tokenizer_folder import (
     UNLIMITED,
     VOCABULARY,
 )
-from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
+from bert_keras.pipelines.text.tokenizer_spec import SpecifiedTokenizer, TokenizerSpec
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, write_vocabulary
 
 
-class PortableTokenizer:
+class PortableTokenizer(SpecifiedTokenizer):
     """Tokenizer that splits text into WordPiece ids without TensorFlow, for programs that only predict.
 
     It is Hugging Face's library with the vocabulary and the text rules of a `BertTokenizer`, as `BertTokenizer.save`
@@ -57,26 +57,14 @@ class PortableTokenizer:
         max_sequence_length: int | None = None,
         **rules: Any,
     ):
-        spec = TokenizerSpec(
-            tuple(vocabulary),
-            TextRules(**rules),
-            tuple(additional_special_tokens),
-            tuple(added_tokens),
-            max_sequence_length,
-        )
-        self.vocabulary, self.rules, self.max_sequence_length = spec.vocabulary, spec.rules, spec.max_sequence_length
+        own_tokens = tuple(additional_special_tokens), tuple(added_tokens)
+        super().__init__(TokenizerSpec(tuple(vocabulary), TextRules(**rules), *own_tokens, max_sequence_length))
         if self.rules.is_mediapipe:
             raise UnsupportedTokenizerError(
                 "the tokenizer has MediaPipe's text rules, which run in TensorFlow only; expected BERT's: use the "
                 "engine tensorflow"
             )
-        self.pad_id, self.cls_id, self.sep_id = map(self.vocabulary.index, ("[PAD]", "[CLS]", "[SEP]"))
-        self._rust = _make_rust_tokenizer(spec, with_special_tokens=False)
-
-    @property
-    def vocabulary_size(self) -> int:
-        """V, the number of tokens."""
-        return len(self.vocabulary)
+        self._rust = _make_rust_tokenizer(self.spec, with_special_tokens=False)
 
     def tokenize_to_arrays(self, texts: Any, *, with_offsets: bool = False) -> TokenArrays:
         """Return the tokens of all texts as NumPy arrays.

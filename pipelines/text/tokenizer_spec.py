@@ -103,3 +103,19 @@ class TokenizerSpec:
     def special_tokens(self) -> tuple[str, ...]:
         """All special tokens, BERT's five first."""
         return (*SPECIAL_TOKENS, *self.additional_special_tokens)
+
+
+class SpecifiedTokenizer:
+    """Base class of tokenizers, with the attributes that follow from a spec; `BertTokenizer` describes them."""
+
+    def __init__(self, spec: TokenizerSpec):
+        self.spec = spec
+        self.vocabulary = spec.vocabulary
+        self.vocabulary_size = len(spec.vocabulary)
+        self.rules = spec.rules
+        self.lowercase = spec.rules.lowercase
+        self.special_tokens = spec.special_tokens
+        self.added_tokens = spec.added_tokens
+        self.max_sequence_length = spec.max_sequence_length
+        self.special_ids = tuple(map(spec.vocabulary.index, SPECIAL_TOKENS))
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = self.special_ids
