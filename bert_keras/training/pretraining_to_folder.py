@@ -11,7 +11,7 @@ from bert_keras.checkpoints.huggingface.model_card import build_model_card
 from bert_keras.errors import InputError
 from bert_keras.extras import check_tensorflow_backend
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
-from bert_keras.pipelines.records import read_manifest
+from bert_keras.pipelines.records.manifest import read_manifest
 from bert_keras.publishing import check_writable_folder
 from bert_keras.training.backups import BackupOptions, check_no_backup, train_to_folder
 from bert_keras.training.config.recipes import Pretraining

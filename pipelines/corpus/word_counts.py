@@ -58,14 +58,7 @@ class WordCounts:
 
 
 class Splitting(NamedTuple):
-    """How text is split into words.
-
-    Attributes:
-        lowercase: fold case first.
-        strip_accents: strip accents first. None: as `lowercase`.
-        tokenize_chinese_chars: whether each Chinese character is a word.
-        special_tokens: your own special tokens, which are not counted.
-    """
+    """How text is split into words; see the arguments of `learn_vocabulary`. Special tokens are not counted."""
 
     lowercase: bool = True
     strip_accents: bool | None = None
@@ -159,14 +152,16 @@ class _WordCounter:
 
     def __init__(self, splitting: Splitting):
         self._lowercase = splitting.lowercase
-        self._normalizer = normalizers.BertNormalizer(
+        splitter = pre_tokenizers.BertPreTokenizer()
+        normalizer = normalizers.BertNormalizer(
             lowercase=splitting.lowercase,
             strip_accents=splitting.strip_accents,
             handle_chinese_chars=splitting.tokenize_chinese_chars,
         )
         self._special = TokenSplitter(splitting.special_tokens) if splitting.special_tokens else None
-        self._pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        self._split_other = functools.lru_cache(_CACHED_WORDS)(self._split_any)
+        self._split_other = functools.lru_cache(_CACHED_WORDS)(
+            lambda word: [part for part, _ in splitter.pre_tokenize_str(normalizer.normalize_str(word))]
+        )
 
     def count(self, block: list[str]) -> WordCounts:
         """Count the words and characters of a block."""
@@ -198,9 +193,6 @@ class _WordCounter:
         if raw_word.isascii() and raw_word.isprintable():
             return _ASCII_WORD.findall(raw_word.lower() if self._lowercase else raw_word)
         return self._split_other(raw_word)
-
-    def _split_any(self, raw_word: str) -> list[str]:
-        return [word for word, _ in self._pre_tokenizer.pre_tokenize_str(self._normalizer.normalize_str(raw_word))]
 
 
 def _make_counter(splitting: Splitting, *, num_threads: int | None) -> Callable[[list[str]], WordCounts]:

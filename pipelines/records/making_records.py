@@ -23,7 +23,7 @@ from bert_keras.pipelines.records.documents import Block, DocumentText, FileText
 from bert_keras.pipelines.records.manifest import COUNTS, FORMAT_VERSION, QUALITY_COUNTS, make_manifest
 from bert_keras.pipelines.records.records_folder import PartialFolder, open_partial_folder, publish_records
 from bert_keras.pipelines.records.settings import RecordSettings
-from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
+from bert_keras.pipelines.text.portable_tokenizer import TokenizerSpec
 from bert_keras.pipelines.text.vocabulary_settings import read_vocabulary_and_settings
 from bert_keras.publishing import check_holds_no_input
 
@@ -77,9 +77,10 @@ def make_records(
         sentences: "lines": one sentence per line, a blank line ends a document, and a JSON record is a document.
             "split": running text, split into sentences; each file or JSON record is a document.
         max_sequence_length: maximum length of a record in tokens, including special tokens.
-        sentence_objective: "nsp", next-sentence prediction: half of the second sentences come from another document;
-            "sop", sentence-order prediction: half of the pairs are swapped; "none": full sentences without labels.
-        short_sequence_rate: share of pairs that are made shorter.
+        sentence_objective: "nsp", next-sentence prediction: half of the second sentences come from another document
+            (Devlin et al. 2018); "sop", sentence-order prediction: half of the pairs are swapped (ALBERT, Lan et al.
+            2019); "none": full sentences without labels (RoBERTa, Liu et al. 2019).
+        short_sequence_rate: share of pairs that are made shorter, since models get short texts too. Not for "none".
         keep_documents_apart: for "none", whether a sequence ends with its document.
         packed: whether several examples share a sequence if they fit.
         max_examples_per_sequence: maximum number of examples in a packed sequence.
@@ -195,13 +196,7 @@ class RecordsJob:
     def read_blocks(self) -> Iterator[Block]:
         """Yield the blocks of the text. Only next-sentence pairs need other documents, so only they reread the text."""
         reopened = self.text.reopen() if self.settings.sentence_objective == "nsp" else None
-        return plan_blocks(
-            self.text.passages(),
-            block_bytes=self.settings.block_bytes,
-            seed=self.settings.seed,
-            held_out_rate=self.settings.held_out_rate,
-            reread=None if reopened is None else reopened.passages,
-        )
+        return plan_blocks(self.text.passages(), self.settings, None if reopened is None else reopened.passages)
 
 
 def write_records(

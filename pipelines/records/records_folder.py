@@ -18,8 +18,7 @@ from bert_keras.errors import InputError
 from bert_keras.files import check_digest, read_json, write_json
 from bert_keras.pipelines.records.documents import Shard
 from bert_keras.pipelines.records.manifest import MANIFEST
-from bert_keras.pipelines.text.portable_tokenizer import write_settings
-from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
+from bert_keras.pipelines.text.portable_tokenizer import TokenizerSpec, write_settings
 from bert_keras.publishing import check_writable_folder, get_companion_folder, publish_folder
 from bert_keras.staging import lock_folder
 

@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tokenizers import normalizers
 
 from bert_keras.pipelines.records.documents import SPLITS, Block, is_held_out
 from bert_keras.pipelines.records.settings import RecordSettings
-from bert_keras.pipelines.text.text_rules import TextRules
-from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
+from bert_keras.pipelines.text.portable_tokenizer import TokenizerSpec, make_normalizer
 from bert_keras.pipelines.text.vocabulary import TokenSplitter
 
 if TYPE_CHECKING:
@@ -125,16 +123,6 @@ class KnownCharacters:
         ends_word = bool(self._ends_word[[code, *map(ord, characters)]].any())
         length = len(characters.encode()) if self._rules.is_mediapipe else len(characters)
         return len(characters), sum(character in self._alphabet for character in characters), length, ends_word
-
-
-def make_normalizer(rules: TextRules) -> Callable[[str], str]:
-    """Return the function that folds case and strips accents as the rules say, without splitting text."""
-    if rules.is_mediapipe:
-        return lambda text: "".join(character.lower() if character.isascii() else character for character in text)
-    normalizer = normalizers.BertNormalizer(
-        lowercase=rules.lowercase, strip_accents=rules.strip_accents, handle_chinese_chars=False
-    )
-    return normalizer.normalize_str
 
 
 def _join_parts(passages: Iterable[bytes]) -> Iterator[bytes]:

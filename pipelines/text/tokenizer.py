@@ -11,20 +11,12 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.text.graph.characters import CharacterTable
-from bert_keras.pipelines.text.graph.rewriting import (
-    Rewriter,
-    check_added_tokens,
-    fold_letters,
-    make_word_piece,
-    map_to_original,
-)
+from bert_keras.pipelines.text.graph.rewriting import Rewriter, map_to_original
 from bert_keras.pipelines.text.graph.text_batches import BatchRunner, as_text_tensor, without_autograph
-from bert_keras.pipelines.text.portable_tokenizer import write_settings
+from bert_keras.pipelines.text.portable_tokenizer import SpecifiedTokenizer, TokenizerSpec, write_settings
 from bert_keras.pipelines.text.text_rules import UNICODE_VERSION, TextRules
 from bert_keras.pipelines.text.token_arrays import TokenArrays
 from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder
-from bert_keras.pipelines.text.tokenizer_spec import SpecifiedTokenizer, TokenizerSpec
 from bert_keras.pipelines.text.vocabulary_settings import read_vocabulary_and_settings
 
 
@@ -114,16 +106,12 @@ class BertTokenizer(SpecifiedTokenizer):
         )
         own_tokens = tuple(additional_special_tokens), tuple(added_tokens)
         super().__init__(TokenizerSpec(tuple(vocabulary), rules, *own_tokens, max_sequence_length))
-        whole_tokens = (*self.special_tokens, *self.added_tokens)
-        self._runner = BatchRunner()
-        table = CharacterTable(rules, (*self.vocabulary, *map(fold_letters, self.added_tokens)), whole_tokens)
-        check_added_tokens(self.added_tokens, table, rules)
-        always_whole = () if rules.is_mediapipe else self.spec.additional_special_tokens
-        self._rewriter = Rewriter(rules, table, self.special_tokens, always_whole, self.added_tokens)
+        self._runner, self._rewriter = BatchRunner(), Rewriter(self.spec)
         ids = {token: index for index, token in enumerate(self.vocabulary)}
+        whole_ids = [ids[token] for token in (*self.special_tokens, *self.added_tokens)]
         with tf.init_scope():  # constants outside of the graph, if the tokenizer is created in a traced function
-            self._word_piece = make_word_piece(table, self.vocabulary, rules.max_input_chars_per_word)
-            self._ids_of_tokens = tf.constant([*ids.values(), *(ids[token] for token in whole_tokens)], tf.int32)
+            self._word_piece = self._rewriter.make_word_piece()
+            self._ids_of_tokens = tf.constant([*ids.values(), *whole_ids], tf.int32)
             special_tokens = frozenset(self.special_tokens)
             self._glued = tf.constant([_get_glue(token, special_tokens) for token in self.vocabulary])
             self._continues = tf.constant([token.startswith("##") for token in self.vocabulary])

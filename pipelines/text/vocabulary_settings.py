@@ -134,14 +134,11 @@ def _check_given(
     for name in _NAMES.keys() & given.keys():
         before, now = (value if isinstance(value, bool) else sorted(value) for value in (stored[name], given[name]))
         if before != now:
+            shown = str(before).lower() if isinstance(before, bool) else " ".join(before) or "empty"
             raise InputError(
-                f"{option_names.get(name, name)} contradicts {source}, where {_NAMES[name]} is "
-                f"{_format_setting(before)}: leave it out, or learn a vocabulary with it"
+                f"{option_names.get(name, name)} contradicts {source}, where {_NAMES[name]} is {shown}: leave it out, "
+                "or learn a vocabulary with it"
             )
-
-
-def _format_setting(value: bool | list[str]) -> str:
-    return " ".join(value) or "empty" if isinstance(value, list) else str(value).lower()
 
 
 def _digest(vocabulary: Sequence[str]) -> str:

@@ -61,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     started = time.monotonic()
+    from bert_keras.pipelines.text.learned_vocabulary import make_leading_tokens
     from bert_keras.pipelines.text.vocabulary_settings import get_settings_path
-    from bert_keras.pipelines.text.vocabulary_training import make_leading_tokens
 
     *_, leading, sources = check_all(
         lambda: check_writable_file(arguments.out, overwrite=arguments.overwrite),

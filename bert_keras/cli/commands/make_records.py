@@ -35,7 +35,8 @@ from bert_keras.publishing import check_writable_folder
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.corpus.text_sources import TextSource
-    from bert_keras.pipelines.records import RecordSettings, TokenizerSpec
+    from bert_keras.pipelines.records.settings import RecordSettings
+    from bert_keras.pipelines.text.portable_tokenizer import TokenizerSpec
 
 _MAX_WORKERS = 6  # one process reads the text for all of them
 
@@ -114,7 +115,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _make_settings(arguments: argparse.Namespace) -> RecordSettings:
-    from bert_keras.pipelines.records import RecordSettings
+    from bert_keras.pipelines.records.settings import RecordSettings
 
     names = ("max_sequence_length", "short_sequence_rate", "keep_documents_apart", "max_examples_per_sequence")
     same = {name: getattr(arguments, name) for name in (*names, "duplicates", "held_out_rate", "seed")}
@@ -122,7 +123,7 @@ def _make_settings(arguments: argparse.Namespace) -> RecordSettings:
 
 
 def _read_tokenizer(arguments: argparse.Namespace) -> TokenizerSpec:
-    from bert_keras.pipelines.records import TokenizerSpec
+    from bert_keras.pipelines.text.portable_tokenizer import TokenizerSpec
     from bert_keras.pipelines.text.vocabulary_settings import read_vocabulary_and_settings
 
     given = text_options.get_given_tokenizer_settings(arguments)
@@ -146,7 +147,7 @@ def _make(
     Returns:
         The manifest, and whether worker processes took part. A text of one block needs no workers.
     """
-    from bert_keras.pipelines.records import make_records
+    from bert_keras.pipelines.records.making_records import make_records
 
     if arguments.beam is not None:
         return make_records(tokenizer, arguments.out, sources, **options), False

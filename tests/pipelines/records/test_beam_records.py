@@ -7,8 +7,9 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_sources import find_sources
-from bert_keras.pipelines.records import DocumentText, FileText, write_records
 from bert_keras.pipelines.records.beam_records import split_beam_options
+from bert_keras.pipelines.records.documents import DocumentText, FileText
+from bert_keras.pipelines.records.making_records import write_records
 from tests.marks import slow
 
 pytestmark = [

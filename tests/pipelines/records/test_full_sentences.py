@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bert_keras.pipelines.records.examples import generate_full_sentences
+from bert_keras.pipelines.records.block_records import generate_full_sentences
 from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.records.tokenized_documents import TokenizedText
 

@@ -12,18 +12,12 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_sources import find_sources
-from bert_keras.pipelines.records import (
-    FileText,
-    RecordSettings,
-    TokenizerSpec,
-    list_shard_paths,
-    making_records,
-    read_manifest,
-)
-from bert_keras.pipelines.records import write_records as write
-from bert_keras.pipelines.records.documents import is_held_out
-from bert_keras.pipelines.records.manifest import QUALITY_COUNTS
-from bert_keras.pipelines.text.portable_tokenizer import write_settings
+from bert_keras.pipelines.records import making_records
+from bert_keras.pipelines.records.documents import FileText, is_held_out
+from bert_keras.pipelines.records.making_records import write_records as write
+from bert_keras.pipelines.records.manifest import QUALITY_COUNTS, list_shard_paths, read_manifest
+from bert_keras.pipelines.records.settings import RecordSettings
+from bert_keras.pipelines.text.portable_tokenizer import TokenizerSpec, write_settings
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.staging import LISTING
 from tests.marks import slow, slow_except

@@ -12,8 +12,10 @@ import time
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.records import DocumentText, making_records, read_manifest
-from bert_keras.pipelines.records import write_records as write
+from bert_keras.pipelines.records import making_records
+from bert_keras.pipelines.records.documents import DocumentText
+from bert_keras.pipelines.records.making_records import write_records as write
+from bert_keras.pipelines.records.manifest import read_manifest
 from bert_keras.pipelines.records.records_folder import count_finished_blocks, get_partial_path
 from bert_keras.staging import lock_folder
 from tests.marks import slow
@@ -209,7 +211,9 @@ def test_unwritable_path_is_rejected(text, tiny_tokenizer, tmp_path):
 # reversed text, which is sufficient for this test.
 SCRIPT = """
 import sys, time
-from bert_keras.pipelines.records import TokenizerSpec, making_records, write_records
+from bert_keras.pipelines.records import making_records
+from bert_keras.pipelines.records.making_records import write_records
+from bert_keras.pipelines.text.portable_tokenizer import TokenizerSpec
 from bert_keras.pipelines.records.documents import Shard
 from bert_keras.pipelines.records.manifest import COUNTS, QUALITY_COUNTS
 

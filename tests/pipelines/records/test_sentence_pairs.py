@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.records.examples import (
+from bert_keras.pipelines.records.block_records import (
     generate_next_sentence_pairs,
     generate_sentence_order_pairs,
 )
