@@ -118,9 +118,9 @@ def make_pretraining_batches(
     if share != WHOLE_BATCH and not drop_remainder:
         raise InputError("share is a part of each batch, which requires full batches: set drop_remainder=True")
     per_element = share.sequences_per_replica(batch_size) if drop_remainder else None  # the last one may be smaller
+    records = _open_shards(folder, manifest, split, seed)  # raises if there is no such split
     num_batches = _count_batches(folder, manifest, split, batch_size, drop_remainder)
     batch_order = Epochs(num_batches, epochs, first_batch)
-    records = _open_shards(folder, manifest, split, seed)
 
     def read_epoch(epoch: tf.Tensor, num_skipped: tf.Tensor) -> tf.data.Dataset:
         skip = num_skipped * batch_size
@@ -193,7 +193,6 @@ def _open_shards(folder: str | os.PathLike, manifest: dict, split: str, seed: in
 
 def _count_batches(folder: str | os.PathLike, manifest: dict, split: str, batch_size: int, drop_remainder: bool) -> int:
     """Return the number of batches per epoch."""
-    list_shard_paths(folder, manifest, split)  # raises if there is no such split
     num_records = sum(shard["num_records"] for shard in manifest["shards"] if shard["split"] == split)
     if not num_records:
         raise InputError(

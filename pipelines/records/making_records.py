@@ -121,12 +121,14 @@ def make_records(
         held_out_rate=held_out_rate,
         seed=seed,
     )
-    spec = _read_tokenizer(tokenizer, out, max_sequence_length)
+    if isinstance(tokenizer, str | os.PathLike):
+        check_holds_no_input(out, [tokenizer])
+        tokenizer = TokenizerSpec.from_arguments(read_vocabulary_and_settings(tokenizer), max_sequence_length)
     opened = _open_text(text, documents, out, field=field, sentences=sentences, is_sent=beam_options is not None)
     return write_records(
         out,
         opened,
-        spec,
+        tokenizer,
         num_workers=num_workers,
         beam_options=beam_options,
         overwrite=overwrite,
@@ -134,15 +136,6 @@ def make_records(
         warn=warn,
         **vars(settings),
     )
-
-
-def _read_tokenizer(
-    tokenizer: "BertTokenizer | TokenizerSpec | str | os.PathLike", out: str | os.PathLike, max_sequence_length: int
-) -> TokenizerSpec:
-    if not isinstance(tokenizer, str | os.PathLike):
-        return TokenizerSpec.from_tokenizer(tokenizer)
-    check_holds_no_input(out, [tokenizer])
-    return TokenizerSpec.from_arguments(read_vocabulary_and_settings(tokenizer), max_sequence_length)
 
 
 def _open_text(

@@ -29,7 +29,7 @@ from bert_keras.pipelines.text.vocabulary import (
     SPECIAL_TOKENS,
     check_special_tokens,
     check_vocabulary,
-    encode_vocabulary,
+    digest_vocabulary,
     write_vocabulary,
 )
 
@@ -92,8 +92,8 @@ class TokenizerSpec:
     def identity(self) -> dict:
         """The values that identify a tokenizer in a manifest, keyed as in `IDENTITY`."""
         lists = {name: list(getattr(self, name)) for name in ("additional_special_tokens", "added_tokens")}
-        sha256 = hashlib.sha256(encode_vocabulary(self.vocabulary)).hexdigest()
-        values = {"vocabulary_size": len(self.vocabulary), "vocabulary_sha256": sha256, **vars(self.rules), **lists}
+        digest = digest_vocabulary(self.vocabulary)
+        values = {"vocabulary_size": len(self.vocabulary), "vocabulary_sha256": digest, **vars(self.rules), **lists}
         return {name: values[name] for name in IDENTITY}
 
     @property
