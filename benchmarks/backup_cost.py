@@ -21,7 +21,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 
-from bert_keras.pipelines.records import read_manifest
+from bert_keras.pipelines.records.manifest import read_manifest
 from bert_keras.training import Pretraining, run_pretraining
 from bert_keras.training.backups import BackupFolder, BackupOptions, TrainingState
 from bert_keras.training.config.sources import infer_settings

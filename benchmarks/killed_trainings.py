@@ -25,7 +25,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import keras
 
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
-from bert_keras.pipelines.records import read_manifest, write_records
+from bert_keras.pipelines.records.making_records import write_records
+from bert_keras.pipelines.records.manifest import read_manifest
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.training.backups import BackupFolder, BackupOptions
 from bert_keras.training.config.recipes import Pretraining

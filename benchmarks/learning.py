@@ -34,7 +34,7 @@ import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
-from bert_keras.pipelines.records import read_manifest
+from bert_keras.pipelines.records.manifest import read_manifest
 from bert_keras.training import Pretraining, TimedLearningRate, make_optimizer
 from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.optimizers.schedules import compute_rate

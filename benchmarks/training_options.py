@@ -71,7 +71,7 @@ def train(arguments: argparse.Namespace) -> dict[str, float]:
     import tensorflow as tf
 
     from bert_keras.cli.console import get_peak_memory
-    from bert_keras.pipelines.records import read_manifest
+    from bert_keras.pipelines.records.manifest import read_manifest
     from bert_keras.training import Pretraining, run_pretraining
     from bert_keras.training.config.sources import infer_settings
 

@@ -10,8 +10,8 @@ from bert_keras.errors import InputError
 from bert_keras.files import check_digest
 from bert_keras.pipelines.corpus.data_quality import find_records_warnings
 from bert_keras.pipelines.records.manifest import list_tokenizer_differences, read_manifest
+from bert_keras.pipelines.text.portable_tokenizer import TokenizerSpec
 from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder
-from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
 from bert_keras.pipelines.text.vocabulary_settings import get_settings_path, read_vocabulary_and_settings
 
 _HEADER_BYTES, _FOOTER_BYTES = 12, 4  # of a record in a TFRecord file: its length and two checksums

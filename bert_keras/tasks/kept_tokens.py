@@ -13,7 +13,7 @@ import numpy as np
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
 from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.errors import InputError
-from bert_keras.pipelines.text.graph.rewriting import fold_letters
+from bert_keras.pipelines.text.graph.characters import fold_letters
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
 

@@ -20,8 +20,7 @@ from bert_keras.modeling import BertEncoder
 from bert_keras.pipelines.batches.epochs import BatchShare
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
-from bert_keras.pipelines.records import read_manifest
-from bert_keras.pipelines.records.manifest import MANIFEST
+from bert_keras.pipelines.records.manifest import MANIFEST, read_manifest
 from bert_keras.pipelines.records.record import count_tokens
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.publishing import check_writable_folder

@@ -19,7 +19,6 @@ _TOPICS = (
     ("bert_keras/cli", "Command line", "Every command checks its arguments before it starts."),
     ("pipelines/readers", "Files of examples", _READERS),
     ("pipelines/text/learned_vocabulary", "Learning a vocabulary", "`learn-vocab` and `bk.learn_vocabulary`."),
-    ("pipelines/text/vocabulary_training", "Learning a vocabulary", ""),
     ("pipelines/text", "Tokenizer and vocabulary", "`bk.BertTokenizer`, and every command that opens a model."),
     ("pipelines/corpus", "Raw text", "`learn-vocab`, `make-records`, and the other options that name files of texts."),
     ("pipelines/records", "Records", "`make-records`, `pretrain` and their functions."),

@@ -4,7 +4,8 @@ Fine-tuning reads the same texts in every epoch and needs their lengths in advan
 without padding: 8 bytes per token, and 16 more with offsets.
 
 `choose_token_ranges` chooses the tokens of each sequence, here with NumPy and in exported graphs with TensorFlow. It
-uses only arithmetic and the few functions of an `ArrayLibrary`. This module does not import TensorFlow.
+uses only arithmetic and eight functions of NumPy, which `packing.TENSORS` has too. This module does not import
+TensorFlow.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -247,19 +248,6 @@ def _find_bounds(positions: np.ndarray, indices: np.ndarray, num_sequences: int)
     return firsts, lasts
 
 
-class ArrayLibrary(Protocol):
-    """The functions of NumPy that are used here; `np` is one, and `packing.TENSORS` another."""
-
-    arange: Any
-    cumsum: Any
-    maximum: Any
-    minimum: Any
-    repeat: Any
-    size: Any
-    take: Any
-    where: Any
-
-
 class TokenRanges(NamedTuple):
     """The ranges of tokens that make N sequences of one text or a pair of texts each.
 
@@ -278,14 +266,14 @@ def choose_token_ranges(
     max_sequence_length: int,
     window_overlap: int | None = None,
     max_first_length: int | None = None,
-    library: ArrayLibrary = np,
+    library: Any = np,
 ) -> TokenRanges:
     """Choose the ranges of tokens of each sequence.
 
     Args:
         lengths: for each column of texts, their lengths in tokens, `(B,)` integers.
         max_sequence_length, window_overlap, max_first_length: see `encode`.
-        library: computes with the lengths.
+        library: computes with the lengths: `np` or `packing.TENSORS`.
 
     Raises:
         InputError: the lengths leave no room for tokens.
@@ -308,7 +296,7 @@ def choose_token_ranges(
 
 
 def truncate_lengths(
-    first: Array, second: Array | None, budget: int, truncation: str, *, library: ArrayLibrary = np
+    first: Array, second: Array | None, budget: int, truncation: str, *, library: Any = np
 ) -> tuple[Array, Array]:
     """Return the truncated length of each text. The two of a pair sum to at most `budget`.
 
@@ -345,11 +333,16 @@ def check_lengths(max_sequence_length: int, pad_to_length: int | None = None, *,
 
 
 def _cut_into_windows(
-    lengths: Sequence[Array], budget: int, overlap: int, max_first_length: int | None, library: ArrayLibrary
+    lengths: Sequence[Array], budget: int, overlap: int, max_first_length: int | None, library: Any
 ) -> TokenRanges:
     last = lengths[-1]  # the texts that are cut into windows
-    first = [_truncate_first(*lengths, budget, overlap, max_first_length, library)] if len(lengths) == 2 else []
-    room = 0 * last + budget - (first[0] if first else 0)
+    room = 0 * last + budget
+    if first := list(lengths[:-1]):  # the length of the first text of each pair that leaves room for the second
+        if max_first_length is not None:
+            first = [library.minimum(first[0], max_first_length)]
+        has_no_room = (first[0] + last > budget) & (first[0] + overlap >= budget)
+        first = [library.where(has_no_room, min(budget // 2, budget - overlap - 1), first[0])]
+        room = room - first[0]
     steps = library.maximum(room - overlap, 1)  # room is below the overlap only if one window holds the whole text
     num_windows = 1 + library.maximum(0, -((room - last) // steps))  # rounded up
     examples = library.repeat(library.arange(library.size(last)), num_windows)
@@ -359,13 +352,3 @@ def _cut_into_windows(
     ends = library.minimum(begins + library.take(room, examples), library.take(last, examples))
     columns = [(0 * begins, library.take(length, examples)) for length in first]  # repeated in every window
     return TokenRanges(examples, [*columns, (begins, ends)])
-
-
-def _truncate_first(
-    first: Array, second: Array, budget: int, overlap: int, max_first_length: int | None, library: ArrayLibrary
-) -> Array:
-    """Return the length of each pair's first text that leaves room for windows of the second, `(B,)`."""
-    if max_first_length is not None:
-        first = library.minimum(first, max_first_length)
-    has_no_room = (first + second > budget) & (first + overlap >= budget)
-    return library.where(has_no_room, min(budget // 2, budget - overlap - 1), first)

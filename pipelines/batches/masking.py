@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
-from bert_keras.pipelines.batches.seeds import random_bits_at, uniform, uniform_at
+from bert_keras.pipelines.batches.epochs import random_bits_at, uniform, uniform_at
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 BERT_REPLACE_RATES = (0.8, 0.1)  # Devlin et al. 2018, section 3.1: 80 % [MASK], 10 % random, 10 % unchanged
@@ -115,7 +115,9 @@ def mask_tokens(
         max_predictions = get_default_max_predictions(token_ids.shape[1], mask_rate)
     check_masking(max_predictions, mask_rate, unit, replace_rates)
     candidates = (features["padding_mask"] == 1) & ~tf.gather(tf.constant(tokens.is_special), token_ids)  # (B, S)
-    budget = _draw_budget(candidates, seeds, max_predictions, mask_rate)
+    num_candidates = tf.reduce_sum(tf.cast(candidates, tf.int32), axis=1, keepdims=True)
+    budget = tf.floor(tf.cast(num_candidates, tf.float32) * mask_rate + uniform(seeds, _COUNT, 1))  # (B, 1)
+    budget = tf.minimum(tf.clip_by_value(tf.cast(budget, tf.int32), 1, max_predictions), num_candidates)
     continues = tf.gather(tf.constant(tokens.continues_word), token_ids)
     span_ids = draw_spans(candidates, continues, seeds) if unit == "span" else None
     if unit == "token":
@@ -125,8 +127,12 @@ def mask_tokens(
     is_used = positions < tf.shape(token_ids)[1]
     positions = tf.where(is_used, positions, 0)
     mask_ids = tf.where(is_used, tf.gather(token_ids, positions, batch_dims=1), 0)
-    action_keys = positions if span_ids is None else tf.gather(span_ids, positions, batch_dims=1)
-    new_ids = _draw_replacements(mask_ids, positions, action_keys, seeds, tokens, replace_rates)
+    action_keys = positions if span_ids is None else tf.gather(span_ids, positions, batch_dims=1)  # one per span
+    action = uniform_at(seeds, _ACTION, action_keys)
+    draws = random_bits_at(seeds, _TOKEN, positions) % len(tokens.random_ids)  # bias below V / 2**63
+    random_ids = tf.gather(tf.constant(tokens.random_ids), draws)
+    new_ids = tf.where(action < sum(replace_rates), random_ids, mask_ids)
+    new_ids = tf.where(action < replace_rates[0], tokens.mask_id, new_ids)
     return (
         {**features, "token_ids": _scatter(token_ids, positions, is_used, new_ids), "mask_positions": positions},
         {"mask_ids": mask_ids, "mask_weights": tf.cast(is_used, tf.float32)},
@@ -150,13 +156,6 @@ def check_masking(
             f"replace_rates is {replace_rates!r}; expected two shares from 0 with a sum of at most 1, for [MASK] and "
             "for a random token: (0.8, 0.1) for example"
         )
-
-
-def _draw_budget(candidates: tf.Tensor, seeds: tf.Tensor, max_predictions: int, mask_rate: float) -> tf.Tensor:
-    """Return the number of tokens to mask in each sequence, `(B, 1)` int32."""
-    num_candidates = tf.reduce_sum(tf.cast(candidates, tf.int32), axis=1, keepdims=True)
-    rounded = tf.floor(tf.cast(num_candidates, tf.float32) * mask_rate + uniform(seeds, _COUNT, 1))
-    return tf.minimum(tf.clip_by_value(tf.cast(rounded, tf.int32), 1, max_predictions), num_candidates)
 
 
 def choose_tokens(candidates: tf.Tensor, seeds: tf.Tensor, budget: tf.Tensor, max_predictions: int) -> tf.Tensor:
@@ -269,23 +268,6 @@ def _keep_fitting(sizes: tf.Tensor, budget: tf.Tensor) -> tf.Tensor:
 
     start = (tf.zeros_like(sizes), sizes, budget)
     return tf.while_loop(lambda kept, undecided, rest: tf.reduce_any(undecided > 0), keep_next, start)[0]
-
-
-def _draw_replacements(
-    mask_ids: tf.Tensor,
-    positions: tf.Tensor,
-    action_keys: tf.Tensor,
-    seeds: tf.Tensor,
-    tokens: MaskingTokens,
-    replace_rates: tuple[float, float],
-) -> tf.Tensor:
-    """Return the new id at each masked position, `(B, M)` int32. Positions with equal keys get the same action."""
-    mask_rate, random_rate = replace_rates
-    action = uniform_at(seeds, _ACTION, action_keys)
-    draws = random_bits_at(seeds, _TOKEN, positions) % len(tokens.random_ids)  # bias below V / 2**63
-    random_ids = tf.gather(tf.constant(tokens.random_ids), draws)
-    random_or_same = tf.where(action < mask_rate + random_rate, random_ids, mask_ids)
-    return tf.where(action < mask_rate, tokens.mask_id, random_or_same)
 
 
 def _scatter(token_ids: tf.Tensor, positions: tf.Tensor, is_used: tf.Tensor, new_ids: tf.Tensor) -> tf.Tensor:

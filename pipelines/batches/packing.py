@@ -17,7 +17,7 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.encoding import TRUNCATIONS, check_lengths, choose_token_ranges, truncate_lengths
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
-TENSORS = types.SimpleNamespace(  # an `ArrayLibrary`
+TENSORS = types.SimpleNamespace(  # the functions of NumPy that `encoding` uses
     arange=tf.range,
     cumsum=tf.cumsum,
     maximum=tf.maximum,
@@ -78,9 +78,7 @@ def pack(
     return pack_tokens(
         first,
         second,
-        cls_id=tokenizer.cls_id,
-        sep_id=tokenizer.sep_id,
-        pad_id=tokenizer.pad_id,
+        special_ids=(tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id),
         max_sequence_length=max_sequence_length,
         truncation=truncation,
         pad_to_length=pad_to_length,
@@ -93,9 +91,7 @@ def pack_tokens(
     first: tf.RaggedTensor,
     second: tf.RaggedTensor | None = None,
     *,
-    cls_id: int,
-    sep_id: int,
-    pad_id: int,
+    special_ids: tuple[int, int, int],
     max_sequence_length: int,
     truncation: str = "longest_first",
     pad_to_length: int | None = None,
@@ -116,7 +112,7 @@ def pack_tokens(
     Args:
         first: `(B, tokens)` int32, ragged.
         second: `(B, tokens)` int32, ragged, the second text of each pair.
-        cls_id, sep_id, pad_id: ids of the special tokens.
+        special_ids: the ids of [CLS], [SEP] and [PAD].
         max_sequence_length: maximum length in tokens, including special tokens.
         truncation: one of `TRUNCATIONS`. The first two are the same for single texts.
         pad_to_length, pad_to_multiple, pad_to_buckets: see `pack`.
@@ -148,7 +144,7 @@ def pack_tokens(
     positions = tf.range(pad_to_length)[tf.newaxis]  # (1, S)
     first_sep = 1 + first_lengths  # (B, 1): the position of the first [SEP]
     return {
-        "token_ids": _gather_ids(first, second, positions, first_sep, ends, [cls_id, sep_id, pad_id]),
+        "token_ids": _gather_ids(first, second, positions, first_sep, ends, special_ids),
         "segment_ids": tf.cast((positions > first_sep) & (positions < ends), tf.int32),
         "padding_mask": tf.cast(positions < ends, tf.int32),
     }
@@ -169,7 +165,7 @@ def _gather_ids(
     positions: tf.Tensor,
     first_sep: tf.Tensor,
     ends: tf.Tensor,
-    special_ids: list[int],
+    special_ids: tuple[int, int, int],
 ) -> tf.Tensor:
     """Return the token ids `(B, S)` by one lookup in [all tokens of A, all tokens of B, [CLS], [SEP], [PAD]]."""
     table = [first.flat_values, [] if second is None else second.flat_values, special_ids]
@@ -275,8 +271,8 @@ def encode_in_graph(
         text_starts = tf.cast(column.row_starts(), tf.int32) + offset
         firsts = tf.gather(text_starts, ranges.examples)
         indices.append(tf.ragged.range(firsts + begins, firsts + ends, row_splits_dtype=tf.int64))
-    special = {"cls_id": _CLS_INDEX, "sep_id": _SEP_INDEX, "pad_id": _PAD_INDEX}
-    packed = pack_tokens(*indices, **special, max_sequence_length=max_sequence_length)
+    special = (_CLS_INDEX, _SEP_INDEX, _PAD_INDEX)
+    packed = pack_tokens(*indices, special_ids=special, max_sequence_length=max_sequence_length)
     tokens = packed.pop("token_ids")
     special_ids = [tokenizer.pad_id, tokenizer.sep_id, tokenizer.cls_id]  # the indices -3, -2 and -1
     ids = tf.concat([special_ids, *(column.flat_values for column in columns)], axis=0)

@@ -6,13 +6,20 @@ The order is new in each epoch, reproducible from the seed, and can start anywhe
 import dataclasses
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
-from bert_keras.pipelines.batches.epochs import WHOLE_BATCH, BatchShare, Epochs
+from bert_keras.pipelines.batches.epochs import (
+    WHOLE_BATCH,
+    BatchShare,
+    Epochs,
+    check_seed,
+    draw_order,
+    make_example_seeds,
+)
 from bert_keras.pipelines.batches.masking import (
     BERT_REPLACE_RATES,
     MaskingTokens,
@@ -20,8 +27,8 @@ from bert_keras.pipelines.batches.masking import (
     get_default_max_predictions,
     mask_tokens,
 )
-from bert_keras.pipelines.batches.seeds import check_seed, draw_order, make_example_seeds
-from bert_keras.pipelines.records import list_shard_paths, parse_records, read_manifest
+from bert_keras.pipelines.records.manifest import list_shard_paths, read_manifest
+from bert_keras.pipelines.records.record import parse_records
 from bert_keras.pipelines.text.graph.text_batches import without_autograph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
@@ -108,82 +115,12 @@ def make_pretraining_batches(
             f"{folder} has records of {length} tokens; expected {max_sequence_length}: make records of that length "
             f"with make-records --max-sequence-length {max_sequence_length}, or set max_sequence_length to {length}"
         )
-    per_element = _count_sequences_per_element(share, batch_size, drop_remainder)
+    if share != WHOLE_BATCH and not drop_remainder:
+        raise InputError("share is a part of each batch, which requires full batches: set drop_remainder=True")
+    per_element = share.sequences_per_replica(batch_size) if drop_remainder else None  # the last one may be smaller
+    records = _open_shards(folder, manifest, split, seed)  # raises if there is no such split
     num_batches = _count_batches(folder, manifest, split, batch_size, drop_remainder)
     batch_order = Epochs(num_batches, epochs, first_batch)
-    records = _open_shards(folder, manifest, split, seed)
-    read_epoch = _make_epoch_reader(records, batch_size, shuffle, drop_remainder, share, per_element)
-    prepare = _Preparation(
-        tokens=MaskingTokens.from_tokenizer(tokenizer),
-        pad_id=tokenizer.pad_id,
-        max_sequence_length=length,
-        max_examples=manifest["max_examples_per_sequence"] if manifest["packed"] else None,
-        has_sentence_labels=manifest["sentence_objective"] != "none",
-        batch_size=per_element,
-        seed=seed,
-        fixed_epoch=0 if masking == "static" else None,
-        mask_settings={
-            "max_predictions": max_predictions or get_default_max_predictions(length, mask_rate),
-            "mask_rate": mask_rate,
-            "unit": mask_unit,
-            "replace_rates": replace_rates,
-        },
-    )
-    dataset = batch_order.read(read_epoch).map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    num_elements = batch_order.num_batches * (1 if epochs is None else share.num_replicas)
-    return dataset.apply(tf.data.experimental.assert_cardinality(num_elements)).prefetch(tf.data.AUTOTUNE)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Preparation:
-    """Function from a batch of serialized records to features and labels.
-
-    `max_examples` is None for records that are not packed, `batch_size` if the last batch may be smaller, and
-    `fixed_epoch` if masks are new in every epoch.
-    """
-
-    tokens: MaskingTokens
-    pad_id: int
-    max_sequence_length: int
-    max_examples: int | None
-    has_sentence_labels: bool
-    batch_size: int | None
-    seed: int
-    fixed_epoch: int | None
-    mask_settings: dict
-
-    def __call__(self, epoch: tf.Tensor, numbers: tf.Tensor, serialized: tf.Tensor) -> tuple[dict, dict]:
-        records = parse_records(tf.ensure_shape(serialized, [self.batch_size]))
-        max_examples = self.max_examples or 1
-        features = pad_records(
-            records, max_sequence_length=self.max_sequence_length, max_examples=max_examples, pad_id=self.pad_id
-        )
-        seeds = make_example_seeds(self.seed, epoch if self.fixed_epoch is None else self.fixed_epoch, numbers)
-        features, labels = mask_tokens(features, self.tokens, seeds=seeds, **self.mask_settings)
-        is_packed = self.max_examples is not None
-        if self.has_sentence_labels:
-            labels |= pad_sentence_labels(records, max_examples=max_examples)
-            if not is_packed:  # one example, so the labels become `(B,)`
-                labels["next_sentence_labels"] = labels["next_sentence_labels"][:, 0]
-                del labels["next_sentence_weights"]
-        if not is_packed:
-            del features["pack_ids"]
-        if not (is_packed and self.has_sentence_labels):
-            del features["pack_starts"]
-        return tf.nest.map_structure(
-            lambda tensor: tf.ensure_shape(tensor, [self.batch_size, *tensor.shape[1:]]), (features, labels)
-        )
-
-
-def _make_epoch_reader(
-    records: "ShardedRecords",
-    batch_size: int,
-    shuffle: bool,
-    drop_remainder: bool,
-    share: BatchShare,
-    per_element: int | None,
-) -> Callable[[tf.Tensor, tf.Tensor], tf.data.Dataset]:
-    """Return the function that reads an epoch as `(epoch, numbers, serialized records)`, for `Epochs.read`."""
 
     def read_epoch(epoch: tf.Tensor, num_skipped: tf.Tensor) -> tf.data.Dataset:
         skip = num_skipped * batch_size
@@ -196,31 +133,66 @@ def _make_epoch_reader(
             batches = batches.map(lambda *columns: tuple(column[own] for column in columns)).rebatch(per_element)
         return batches.map(lambda numbers, serialized: (epoch, numbers, serialized))
 
-    return read_epoch
+    mask_settings = {
+        "max_predictions": max_predictions or get_default_max_predictions(length, mask_rate),
+        "mask_rate": mask_rate,
+        "unit": mask_unit,
+        "replace_rates": replace_rates,
+    }
+    tokens, has_new_masks = MaskingTokens.from_tokenizer(tokenizer), masking == "dynamic"
+    prepare = _Preparation(manifest, tokens, tokenizer.pad_id, per_element, seed, has_new_masks, mask_settings)
+    dataset = batch_order.read(read_epoch).map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    num_elements = batch_order.num_batches * (1 if epochs is None else share.num_replicas)
+    return dataset.apply(tf.data.experimental.assert_cardinality(num_elements)).prefetch(tf.data.AUTOTUNE)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Preparation:
+    """Function from a batch of serialized records to features and labels.
+
+    `batch_size` is None if the last batch may be smaller; `has_new_masks`: masks are new in every epoch.
+    """
+
+    manifest: dict
+    tokens: MaskingTokens
+    pad_id: int
+    batch_size: int | None
+    seed: int
+    has_new_masks: bool
+    mask_settings: dict
+
+    def __call__(self, epoch: tf.Tensor, numbers: tf.Tensor, serialized: tf.Tensor) -> tuple[dict, dict]:
+        records = parse_records(tf.ensure_shape(serialized, [self.batch_size]))
+        is_packed, has_sentence_labels = self.manifest["packed"], self.manifest["sentence_objective"] != "none"
+        max_examples = self.manifest["max_examples_per_sequence"] if is_packed else 1
+        length = self.manifest["max_sequence_length"]
+        features = pad_records(records, max_sequence_length=length, max_examples=max_examples, pad_id=self.pad_id)
+        seeds = make_example_seeds(self.seed, epoch if self.has_new_masks else 0, numbers)
+        features, labels = mask_tokens(features, self.tokens, seeds=seeds, **self.mask_settings)
+        if has_sentence_labels:
+            labels |= pad_sentence_labels(records, max_examples=max_examples)
+            if not is_packed:  # one example, so the labels become `(B,)`
+                labels["next_sentence_labels"] = labels["next_sentence_labels"][:, 0]
+                del labels["next_sentence_weights"]
+        if not is_packed:
+            del features["pack_ids"]
+        if not (is_packed and has_sentence_labels):
+            del features["pack_starts"]
+        return tf.nest.map_structure(
+            lambda tensor: tf.ensure_shape(tensor, [self.batch_size, *tensor.shape[1:]]), (features, labels)
+        )
 
 
 def _open_shards(folder: str | os.PathLike, manifest: dict, split: str, seed: int) -> "ShardedRecords":
     counts = [shard["num_records"] for shard in manifest["shards"]]
-    first_numbers = [0, *itertools.accumulate(counts)][:-1]
-    is_in_split = [shard["split"] == split for shard in manifest["shards"]]
-    return ShardedRecords(
-        list_shard_paths(folder, manifest, split),
-        list(itertools.compress(first_numbers, is_in_split)),
-        list(itertools.compress(counts, is_in_split)),
-        seed,
-    )
-
-
-def _count_sequences_per_element(share: BatchShare, batch_size: int, drop_remainder: bool) -> int | None:
-    """Return the number of sequences in each element of the dataset; None if the last one may have fewer."""
-    if share != WHOLE_BATCH and not drop_remainder:
-        raise InputError("share is a part of each batch, which requires full batches: set drop_remainder=True")
-    return share.sequences_per_replica(batch_size) if drop_remainder else None
+    numbered = zip(itertools.accumulate(counts, initial=0), manifest["shards"], strict=False)
+    first_numbers = [number for number, shard in numbered if shard["split"] == split]
+    counts = [shard["num_records"] for shard in manifest["shards"] if shard["split"] == split]
+    return ShardedRecords(list_shard_paths(folder, manifest, split), first_numbers, counts, seed)
 
 
 def _count_batches(folder: str | os.PathLike, manifest: dict, split: str, batch_size: int, drop_remainder: bool) -> int:
     """Return the number of batches per epoch."""
-    list_shard_paths(folder, manifest, split)  # raises if there is no such split
     num_records = sum(shard["num_records"] for shard in manifest["shards"] if shard["split"] == split)
     if not num_records:
         raise InputError(
@@ -285,16 +257,15 @@ class ShardedRecords:
         num_skipped_records = tf.reduce_max(tf.where(group_ends <= skip, group_ends, 0), axis=0)
         shards = tf.data.Dataset.from_tensor_slices((paths, first_numbers)).skip(num_skipped_groups * num_interleaved)
 
+        def read_shard(path: tf.Tensor, first_number: tf.Tensor) -> tf.data.Dataset:
+            return tf.data.TFRecordDataset(path).enumerate(first_number)
+
         def read_group(paths: tf.Tensor, first_numbers: tf.Tensor) -> tf.data.Dataset:
             group = tf.data.Dataset.from_tensor_slices((paths, first_numbers))
-            return group.interleave(_read_shard, cycle_length=num_interleaved, block_length=1)
+            return group.interleave(read_shard, cycle_length=num_interleaved, block_length=1)
 
         # the maximum over no group at all is the smallest int64
         return shards.batch(num_interleaved).flat_map(read_group).skip(skip - tf.maximum(num_skipped_records, 0))
-
-
-def _read_shard(path: tf.Tensor, first_number: tf.Tensor) -> tf.data.Dataset:
-    return tf.data.TFRecordDataset(path).enumerate(first_number)
 
 
 def pad_records(

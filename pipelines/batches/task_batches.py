@@ -1,5 +1,6 @@
 """Encoded sequences to `tf.data` batches for `model.fit`, optionally with sequences of similar length together."""
 
+import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
@@ -9,8 +10,7 @@ from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
 from bert_keras.features import IGNORED_LABEL
 from bert_keras.pipelines.batches.encoding import EncodedSequences
-from bert_keras.pipelines.batches.epochs import WHOLE_BATCH, BatchShare, Epochs
-from bert_keras.pipelines.batches.seeds import check_seed, draw_order
+from bert_keras.pipelines.batches.epochs import WHOLE_BATCH, BatchShare, Epochs, check_seed, draw_order
 from bert_keras.pipelines.text.graph.text_batches import without_autograph
 
 # Maximum number of batches whose sequences are sorted by length together; also at most a quarter of an epoch, as in
@@ -71,7 +71,9 @@ def make_task_batches(
     """
     check_seed(seed)
     _check_sizes(len(sequences), batch_size, group_size, fill_batches, share)
-    order = _Order(sequences.lengths, batch_size, group_size, seed, shuffle, sort_by_length, fill_batches)
+    group_lengths = tf.constant(sequences.lengths.reshape(-1, group_size).max(axis=1), tf.int64)
+    num_groups = batch_size // group_size
+    order = _Order(group_lengths, group_size, num_groups, seed if shuffle else None, sort_by_length, fill_batches)
     table = _SequenceTable(sequences, labels, token_labels, weights, fill_batches)
     dataset = Epochs(order.num_batches, epochs, first_batch).read(order.read_epoch)
     dataset = dataset.map(table.gather_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
@@ -97,52 +99,46 @@ def _check_sizes(num_sequences: int, batch_size: int, group_size: int, fill_batc
         raise InputError(f"a replica gets {per_replica} sequences of a batch; expected groups of {group_size}")
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class _Order:
-    """The sequences of each batch of each epoch."""
+    """The sequences of each batch of each epoch; `seed` is None if they are not shuffled."""
 
-    def __init__(
-        self,
-        lengths: np.ndarray,
-        batch_size: int,
-        group_size: int,
-        seed: int,
-        shuffle: bool,
-        sort_by_length: bool,
-        fill_batches: bool,
-    ):
-        self._group_lengths = tf.constant(lengths.reshape(-1, group_size).max(axis=1), tf.int64)
-        self._groups_per_batch = batch_size // group_size
-        self._group_size = group_size
-        self._seed = seed
-        self._shuffle = shuffle
-        self._sort_by_length = sort_by_length
-        self._fill_batches = fill_batches
-        self.num_batches = -(-len(self._group_lengths) // self._groups_per_batch)
+    group_lengths: tf.Tensor
+    group_size: int
+    groups_per_batch: int
+    seed: int | None
+    sort_by_length: bool
+    fill_batches: bool
+
+    @property
+    def num_batches(self) -> int:
+        """Number of batches of an epoch."""
+        return -(-len(self.group_lengths) // self.groups_per_batch)
 
     def read_epoch(self, epoch: tf.Tensor, num_skipped: tf.Tensor) -> tf.data.Dataset:
         """Return the indices of the sequences of each batch, `(B,)`; -1 fills the smaller batch."""
-        num_groups = len(self._group_lengths)
-        groups = self._shuffle_groups(epoch) if self._shuffle else tf.range(num_groups, dtype=tf.int64)
-        num_missing = self.num_batches * self._groups_per_batch - num_groups
+        num_groups = len(self.group_lengths)
+        groups = self._shuffle_groups(epoch) if self.seed is not None else tf.range(num_groups, dtype=tf.int64)
+        num_missing = self.num_batches * self.groups_per_batch - num_groups
         batches = tf.reshape(tf.pad(groups, [[0, num_missing]], constant_values=-1), [self.num_batches, -1])
-        if self._shuffle:
-            batches = tf.gather(batches, draw_order(self._seed, epoch, tf.range(self.num_batches), _BATCH_ORDER))
+        if self.seed is not None:
+            batches = tf.gather(batches, draw_order(self.seed, epoch, tf.range(self.num_batches), _BATCH_ORDER))
         return tf.data.Dataset.from_tensor_slices(batches[num_skipped:]).map(self._expand_groups)
 
     def _shuffle_groups(self, epoch: tf.Tensor) -> tf.Tensor:
-        order = draw_order(self._seed, epoch, tf.range(len(self._group_lengths)), _SEQUENCE_ORDER)
+        order = draw_order(self.seed, epoch, tf.range(len(self.group_lengths)), _SEQUENCE_ORDER)
         groups = tf.cast(order, tf.int64)
-        if not self._sort_by_length:
+        if not self.sort_by_length:
             return groups
-        groups_per_sort = max(1, min(_BATCHES_PER_SORT, self.num_batches // 4)) * self._groups_per_batch
-        runs = tf.range(len(self._group_lengths), dtype=tf.int64) // groups_per_sort
-        keys = runs * (tf.reduce_max(self._group_lengths) + 1) + tf.gather(self._group_lengths, groups)
+        groups_per_sort = max(1, min(_BATCHES_PER_SORT, self.num_batches // 4)) * self.groups_per_batch
+        runs = tf.range(len(self.group_lengths), dtype=tf.int64) // groups_per_sort
+        keys = runs * (tf.reduce_max(self.group_lengths) + 1) + tf.gather(self.group_lengths, groups)
         return tf.gather(groups, tf.argsort(keys, stable=True))
 
     def _expand_groups(self, groups: tf.Tensor) -> tf.Tensor:
-        if not self._fill_batches:
+        if not self.fill_batches:
             groups = tf.boolean_mask(groups, groups >= 0)
-        indices = groups[:, tf.newaxis] * self._group_size + tf.range(self._group_size, dtype=tf.int64)
+        indices = groups[:, tf.newaxis] * self.group_size + tf.range(self.group_size, dtype=tf.int64)
         return tf.reshape(tf.maximum(indices, -1), [-1])  # all indices of group -1 are negative
 
 

@@ -26,7 +26,7 @@ def find_vocabulary_warnings(facts: Mapping) -> Iterator[str]:
     """Yield the warnings of `learn-vocab`.
 
     Args:
-        facts: the result of `summarize_vocabulary`.
+        facts: `LearnedVocabulary.statistics`.
     """
     keep_marks = "--no-strip-accents or --cased" if facts["lowercase"] else "--no-strip-accents"
     size, requested_size = facts["vocabulary_size"], facts["vocabulary_size_asked"]
@@ -121,7 +121,8 @@ def measure_stripped_characters(characters: Mapping[str, int], num_characters: i
     """
     scripts: dict[str, int] = {}
     for character, count in characters.items():
-        if _loses_marks(character):
+        # whether its canonical decomposition has non-spacing marks (Mn), which BERT strips as accents
+        if any(unicodedata.category(part) == "Mn" for part in unicodedata.normalize("NFD", character)):
             script = unicodedata.name(character, "other").split()[0].capitalize()
             scripts[script] = scripts.get(script, 0) + count
     most = sorted(scripts.items(), key=lambda entry: (-entry[1], entry[0]))[:_MAX_SCRIPTS]
@@ -150,11 +151,6 @@ def compute_unreachable_share(
 def compute_share(part: int, whole: int) -> float:
     """Return `part / whole` with six digits after the decimal point; 0 if `whole` is 0."""
     return round(part / whole, 6) if whole else 0.0
-
-
-def _loses_marks(character: str) -> bool:
-    """Whether the canonical decomposition of a character has non-spacing marks (Mn), which BERT strips as accents."""
-    return any(unicodedata.category(part) == "Mn" for part in unicodedata.normalize("NFD", character))
 
 
 def format_percent(share: float) -> str:

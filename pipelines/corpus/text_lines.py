@@ -347,6 +347,20 @@ def read_record_text(line: str, field: str, place: str) -> str:
     return text
 
 
+def encode_sentence(sentence: str) -> bytes:
+    """Return a sentence in UTF-8.
+
+    Raises:
+        InputError: the sentence has half a surrogate pair, which is possible in a Python string.
+    """
+    try:
+        return sentence.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"the sentence {quote(sentence)} has half a surrogate pair; expected valid Unicode: repair the text"
+        ) from None
+
+
 def check_characters(text: str, what: str, place: object) -> None:
     """Raise `InputError` if a string has NUL or half a surrogate pair; messages name `place` and `what` it is."""
     if bad := NOT_TEXT.search(text):

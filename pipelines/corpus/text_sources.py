@@ -154,25 +154,20 @@ def _read_texts(
     source: TextSource, field: str, on_read: Callable[[int], None] | None, on_line: Callable[[bytes], None] | None
 ) -> Iterator[Iterator[str]]:
     """Yield the stripped lines of the file, or those of each record of JSON lines."""
+
+    def decode_and_strip(lines: Iterable[tuple[int, bytes]]) -> Iterator[str]:
+        for number, line in lines:
+            if on_line is not None:
+                on_line(line)
+            yield decode_line(line, source, number).strip()
+
     with open_bytes(source.path, str(source), on_read) as file:
-        decoded = _decode_and_strip(
-            read_whole_lines(file, source) if source.is_json_lines else read_short_lines(file), source, on_line
-        )
         if not source.is_json_lines:
-            yield decoded
+            yield decode_and_strip(read_short_lines(file))
             return
-        for number, line in enumerate(decoded, start=1):
+        for number, line in enumerate(decode_and_strip(read_whole_lines(file, source)), start=1):
             if line:
                 yield map(str.strip, read_record_text(line, field, f"{source}, line {number}").split("\n"))
-
-
-def _decode_and_strip(
-    lines: Iterable[tuple[int, bytes]], source: TextSource, on_line: Callable[[bytes], None] | None
-) -> Iterator[str]:
-    for number, line in lines:
-        if on_line is not None:
-            on_line(line)
-        yield decode_line(line, source, number).strip()
 
 
 def _join_paragraphs(lines: Iterable[str]) -> Iterator[str]:

@@ -10,13 +10,12 @@ import functools
 import itertools
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from tokenizers import normalizers, pre_tokenizers
 
-from bert_keras.checks import quote
-from bert_keras.errors import InputError
+from bert_keras.pipelines.corpus.text_lines import encode_sentence
 from bert_keras.pipelines.process_pool import map_in_order
 from bert_keras.pipelines.text.vocabulary import TokenSplitter
 
@@ -30,33 +29,36 @@ _CACHED_WORDS = 1 << 16  # about 15 MB per worker
 _ASCII_WORD = re.compile("[0-9A-Za-z]+|[!-/:-@[-`{-~]")  # every other character of ASCII is punctuation for BERT
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class WordCounts:
-    """The number of occurrences of each word of a text.
+    """The number of occurrences of each word of a text, or of one block of it.
 
     Attributes:
         counts: the count of each word in memory, keyed by word.
-        num_words: number of words, counting each occurrence.
-        num_characters: number of characters before normalization, without white space.
         characters: the count of each character beyond ASCII.
+        num_characters: number of characters before normalization, without white space.
         num_long: number of characters in words that are so long that `BertTokenizer` makes them [UNK] by default.
         num_forgotten: number of words, counting each occurrence, that were forgotten to save memory.
         most_forgotten: an upper bound of the occurrences that one word lost.
         num_workers: number of processes that counted; always 1 for a text of one block.
     """
 
-    counts: dict[str, int]
-    num_words: int
-    num_characters: int
-    characters: dict[str, int]
-    num_long: int
-    num_forgotten: int
-    most_forgotten: int
+    counts: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    characters: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    num_characters: int = 0
+    num_long: int = 0
+    num_forgotten: int = 0
+    most_forgotten: int = 0
     num_workers: int = dataclasses.field(default=1, compare=False)
+
+    @property
+    def num_words(self) -> int:
+        """Number of words, counting each occurrence."""
+        return self.counts.total() + self.num_forgotten
 
 
 class Splitting(NamedTuple):
-    """How text is split into words; see the arguments of `count_words`."""
+    """How text is split into words; see the arguments of `learn_vocabulary`. Special tokens are not counted."""
 
     lowercase: bool = True
     strip_accents: bool | None = None
@@ -64,22 +66,13 @@ class Splitting(NamedTuple):
     special_tokens: tuple[str, ...] = ()
 
 
-class BlockCounts(NamedTuple):
-    """The counts of a block of text; see `WordCounts`."""
-
-    words: collections.Counter[str]
-    num_characters: int
-    characters: collections.Counter[str]
-    num_long: int
+DEFAULT_SPLITTING = Splitting()
 
 
 def count_words(
     sentences: Iterable[str],
+    splitting: Splitting = DEFAULT_SPLITTING,
     *,
-    lowercase: bool = True,
-    strip_accents: bool | None = None,
-    tokenize_chinese_chars: bool = True,
-    special_tokens: Sequence[str] = (),
     max_words: int = MAX_WORDS,
     num_workers: int = 1,
 ) -> WordCounts:
@@ -90,10 +83,7 @@ def count_words(
 
     Args:
         sentences: the text, read once, in this process.
-        lowercase: fold case first.
-        strip_accents: strip accents first. None: as `lowercase`.
-        tokenize_chinese_chars: whether each Chinese character is a word.
-        special_tokens: your own special tokens, which are not counted.
+        splitting: how the text is split into words.
         max_words: maximum number of distinct words in memory, plus those of one block of a million characters.
         num_workers: number of processes that count. A script with more than one needs `if __name__ == "__main__":`,
             because each worker imports the script.
@@ -103,35 +93,24 @@ def count_words(
     """
     blocks = _make_blocks(sentences)
     first = list(itertools.islice(blocks, 2))
-    splitting = Splitting(lowercase, strip_accents, tokenize_chinese_chars, tuple(special_tokens))
-    if len(first) < 2:
-        num_workers = 1
+    total = WordCounts(num_workers=num_workers if len(first) == 2 else 1)
     keyed_blocks = ((None, block) for block in itertools.chain(first, blocks))
-    results = map_in_order(keyed_blocks, _make_counter, (splitting,), num_workers=num_workers, task="counts words")
-    counted = (block_counts for _, block_counts in results)
-    return dataclasses.replace(_add_up(counted, max_words), num_workers=num_workers)
-
-
-def _add_up(counted: Iterable[BlockCounts], max_words: int) -> WordCounts:
-    counts: collections.Counter[str] = collections.Counter()
-    characters: collections.Counter[str] = collections.Counter()
-    num_words = num_characters = num_long = num_forgotten = most_forgotten = 0
-    for block in counted:
-        num_words += block.words.total()
-        num_characters += block.num_characters
-        num_long += block.num_long
-        counts.update(block.words)
-        characters.update(block.characters)
-        if len(counts) > max_words:
-            num_before = counts.total()
-            most_forgotten += _forget_rarest(counts, keep=max(max_words // 2, 1))
-            num_forgotten += num_before - counts.total()
-    if num_forgotten:
+    workers = {"num_workers": total.num_workers, "task": "counts words"}
+    for _, block in map_in_order(keyed_blocks, _make_counter, (splitting,), **workers):
+        total.num_characters += block.num_characters
+        total.num_long += block.num_long
+        total.counts.update(block.counts)
+        total.characters.update(block.characters)
+        if len(total.counts) > max_words:
+            num_before = total.counts.total()
+            total.most_forgotten += _forget_rarest(total.counts, keep=max(max_words // 2, 1))
+            total.num_forgotten += num_before - total.counts.total()
+    if total.num_forgotten:
         _LOG.warning(
             "the text has more than %s distinct words: %s of %s words were forgotten, of the rarest at most %s each",
-            *(f"{n:,}" for n in (max_words, num_forgotten, num_words, most_forgotten)),
+            *(f"{n:,}" for n in (max_words, total.num_forgotten, total.num_words, total.most_forgotten)),
         )
-    return WordCounts(counts, num_words, num_characters, characters, num_long, num_forgotten, most_forgotten)
+    return total
 
 
 def _forget_rarest(counts: collections.Counter[str], keep: int) -> int:
@@ -155,23 +134,13 @@ def _make_blocks(sentences: Iterable[str]) -> Iterator[list[str]]:
     """
     block, length = [], 0
     for sentence in sentences:
-        _check_unicode(sentence)
+        sentence.isascii() or encode_sentence(sentence)  # which raises an error
         block.append(sentence)
         length += len(sentence) + 1
         if length >= _BLOCK_CHARACTERS:
             yield block
             block, length = [], 0
     yield block
-
-
-def _check_unicode(sentence: str) -> None:
-    """Raise `InputError` if a sentence has half a surrogate pair, which is possible in a Python string."""
-    try:
-        sentence.isascii() or sentence.encode()
-    except UnicodeEncodeError:
-        raise InputError(
-            f"the sentence {quote(sentence)} has half a surrogate pair; expected valid Unicode: repair the text"
-        ) from None
 
 
 class _WordCounter:
@@ -183,35 +152,35 @@ class _WordCounter:
 
     def __init__(self, splitting: Splitting):
         self._lowercase = splitting.lowercase
-        self._normalizer = normalizers.BertNormalizer(
+        splitter = pre_tokenizers.BertPreTokenizer()
+        normalizer = normalizers.BertNormalizer(
             lowercase=splitting.lowercase,
             strip_accents=splitting.strip_accents,
             handle_chinese_chars=splitting.tokenize_chinese_chars,
         )
         self._special = TokenSplitter(splitting.special_tokens) if splitting.special_tokens else None
-        self._pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        self._split_other = functools.lru_cache(_CACHED_WORDS)(self._split_any)
+        self._split_other = functools.lru_cache(_CACHED_WORDS)(
+            lambda word: [part for part, _ in splitter.pre_tokenize_str(normalizer.normalize_str(word))]
+        )
 
-    def count(self, block: list[str]) -> BlockCounts:
+    def count(self, block: list[str]) -> WordCounts:
         """Count the words and characters of a block."""
-        words: collections.Counter[str] = collections.Counter()
-        characters: collections.Counter[str] = collections.Counter()
+        found = WordCounts()
         raw_words = collections.Counter(itertools.chain.from_iterable(map(str.split, block)))
         if self._special is not None:
             raw_words = self._remove_special_tokens(raw_words)
-        num_long = 0
         for raw_word, count in raw_words.items():
+            found.num_characters += len(raw_word) * count
             for word in self._split(raw_word):
                 if len(word) <= MAX_WORD_LENGTH:
-                    words[word] += count
+                    found.counts[word] += count
                 if len(word) > _LONG_WORD_LENGTH:
-                    num_long += len(word) * count
+                    found.num_long += len(word) * count
             if not raw_word.isascii():
                 for character in raw_word:
                     if character > "\x7f":
-                        characters[character] += count
-        num_characters = sum(len(raw_word) * count for raw_word, count in raw_words.items())
-        return BlockCounts(words, num_characters, characters, num_long)
+                        found.characters[character] += count
+        return found
 
     def _remove_special_tokens(self, raw_words: collections.Counter[str]) -> collections.Counter[str]:
         parts: collections.Counter[str] = collections.Counter()
@@ -225,10 +194,7 @@ class _WordCounter:
             return _ASCII_WORD.findall(raw_word.lower() if self._lowercase else raw_word)
         return self._split_other(raw_word)
 
-    def _split_any(self, raw_word: str) -> list[str]:
-        return [word for word, _ in self._pre_tokenizer.pre_tokenize_str(self._normalizer.normalize_str(raw_word))]
 
-
-def _make_counter(splitting: Splitting, *, num_threads: int | None) -> Callable[[list[str]], BlockCounts]:
+def _make_counter(splitting: Splitting, *, num_threads: int | None) -> Callable[[list[str]], WordCounts]:
     """Return the function that counts a block, for `map_in_order`. It always has one thread."""
     return _WordCounter(splitting).count

@@ -1,20 +1,22 @@
 """Invalid examples of a data set: counted while it is read, then reported together or skipped."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 
 _MAX_LISTED = 5  # invalid examples in a message, each with its file and line
+ParsedT = TypeVar("ParsedT")
 
 
-class _ReadExample(Protocol):
-    error: InputError | None
-
-
-ReadExampleT = TypeVar("ReadExampleT", bound=_ReadExample)
+def attempt(parse: Callable[..., ParsedT], *arguments: Any) -> tuple[ParsedT | None, InputError | None]:
+    """Return `parse(*arguments)` and None; if the example is invalid, None and the error."""
+    try:
+        return parse(*arguments), None
+    except InputError as error:
+        return None, error
 
 
 class BadExamples:
@@ -37,8 +39,8 @@ class BadExamples:
         self.first: list[InputError] = []
         self._spell = spell
 
-    def keep_good(self, examples: Iterable[ReadExampleT]) -> Iterator[ReadExampleT]:
-        """Yield the valid examples and count the others."""
+    def keep_good(self, examples: Iterable[Any]) -> Iterator[Any]:
+        """Yield the valid examples, whose `error` is None, and count the others."""
         for example in examples:
             self.num_read += 1
             if example.error is None:

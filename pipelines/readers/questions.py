@@ -2,13 +2,13 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from bert_keras.checks import format_count, quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_lines import open_lines, parse_json_object
-from bert_keras.pipelines.readers.bad_examples import BadExamples, collect_bad
+from bert_keras.pipelines.readers.bad_examples import BadExamples, attempt, collect_bad
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.json_examples import check_is_object, check_text, read_json_document
 from bert_keras.pipelines.readers.tables.raw_examples import ListedExamples, Source, detect_format, quote_names
@@ -149,12 +149,7 @@ class _QuestionReader:
             for paragraph, at_paragraph in paragraphs:
                 context = check_text(_get_field(paragraph, "context", at_paragraph), "context", at_paragraph)
                 for qa, place in _list_items(paragraph, "qas", at_paragraph):
-                    try:
-                        identity = _get_id(_get_field(qa, "id", place), place)
-                        question = self._make_question(qa, identity, title, context, place, is_impossible=False)
-                        yield ReadQuestion(question, None)
-                    except InputError as error:
-                        yield ReadQuestion(None, error)
+                    yield ReadQuestion(*attempt(self._make_question, qa, None, title, context, place))
 
     def _read_flat_lines(self) -> Iterator[ReadQuestion]:
         with open_lines(self._path) as (_, lines):
@@ -163,31 +158,25 @@ class _QuestionReader:
                 if error is not None:
                     yield ReadQuestion(None, error)
                 elif line.strip():
-                    try:
-                        yield self._parse_flat_question(parse_json_object(line, place), number, place)
-                    except InputError as fault:
-                        yield ReadQuestion(None, fault)
+                    yield ReadQuestion(*attempt(self._parse_flat, parse_json_object, line, number, place))
 
     def _read_flat_objects(self, objects: Sequence[object]) -> Iterator[ReadQuestion]:
         for index, value in enumerate(objects):
             place = _Place(self._path, f"[{index}]")
-            try:
-                yield self._parse_flat_question(check_is_object(value, str(place)), index, place)
-            except InputError as error:
-                yield ReadQuestion(None, error)
+            yield ReadQuestion(*attempt(self._parse_flat, check_is_object, value, index, place))
 
-    def _parse_flat_question(self, record: dict, number: int, place: _Place) -> ReadQuestion:
+    def _parse_flat(
+        self, load: Callable[[object, _Place], dict], value: object, number: int, place: _Place
+    ) -> Question:
+        record = load(value, place)
         context = check_text(_get_field(record, "context", place), "context", place)
         context = self._contexts.setdefault(context, context)
-        identity = _get_id(record.get("id", number), place)
-        is_impossible = record.get("answers") in ([], {"text": [], "answer_start": []})
-        question = self._make_question(record, identity, _get_title(record, place), context, place, is_impossible)
-        return ReadQuestion(question, None)
+        return self._make_question(record, number, _get_title(record, place), context, place)
 
-    def _make_question(
-        self, record: dict, identity: str, title: str, context: str, place: _Place, is_impossible: bool
-    ) -> Question:
-        """Return the question of a record; `is_impossible` is the default."""
+    def _make_question(self, record: dict, number: int | None, title: str, context: str, place: _Place) -> Question:
+        """Return the question of a record; `number` is the default of its id, or None in SQuAD, which has none."""
+        is_impossible = number is not None and record.get("answers") in ([], {"text": [], "answer_start": []})
+        identity = _get_id(_get_field(record, "id", place) if number is None else record.get("id", number), place)
         where = f"{place}, question {quote(identity)}"
         question = check_text(_get_field(record, "question", where), "question", where)
         is_impossible = record.get("is_impossible", is_impossible)

@@ -6,25 +6,18 @@ since the number of a document depends on all text before it. All workers make s
 """
 
 import contextlib
-import os
+import dataclasses
 import pathlib
 import shlex
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from bert_keras.errors import InputError
 from bert_keras.extras import check_installed
 from bert_keras.files import read_json
-from bert_keras.pipelines.records import records_folder
-from bert_keras.pipelines.records.documents import Block, DocumentText, FileText
-from bert_keras.pipelines.records.manifest import make_manifest
+from bert_keras.pipelines.records.documents import Block
+from bert_keras.pipelines.records.making_records import RecordsJob, make_block_worker
 from bert_keras.pipelines.records.records_folder import PartialFolder
-from bert_keras.pipelines.records.settings import RecordSettings
-from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
-
-if TYPE_CHECKING:
-    from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 _TEXT_FACTS = "text.json"
 _ERROR = "error.json"
@@ -43,81 +36,58 @@ def split_beam_options(options: str) -> list[str]:
         raise InputError(f"the Beam options {options!r} cannot be split ({error}): close the quote") from None
 
 
-def write_records_with_beam(
-    out: str | os.PathLike,
-    text: FileText | DocumentText,
-    tokenizer: "BertTokenizer | TokenizerSpec",
-    *,
-    options: Sequence[str] = (),
-    overwrite: bool = False,
-    warn: Callable[[str], None] | None = None,
-    **settings: object,
-) -> dict:
-    """Write the same bytes as `write_records`, as a Beam pipeline.
+def make_shards_with_beam(job: RecordsJob, path: pathlib.Path, options: Sequence[str]) -> tuple[list[dict], list[dict]]:
+    """Make the shards of a job as a Beam pipeline, with the bytes that one machine would write.
 
     Args:
-        out: the folder to write, on a file system that all workers share.
-        text: the text, with paths that all workers share; not standard input.
-        tokenizer: a `BertTokenizer` or its `TokenizerSpec`.
+        job: text, tokenizer and settings.
+        path: the partial folder.
         options: arguments of Beam's `PipelineOptions`, such as `--runner=FlinkRunner`.
-        overwrite, warn: see `make_records`.
-        **settings: fields of `RecordSettings`.
 
     Returns:
-        The manifest.
+        The facts of the sources of text, and of the shards.
 
     Raises:
-        InputError: see `make_records`; Apache Beam is not installed; or the pipeline failed.
+        InputError: the text is standard input, Apache Beam is not installed, or the pipeline failed.
     """
     beam = _import_beam()
-    settings, tokenizer = RecordSettings(**settings), TokenizerSpec.from_tokenizer(tokenizer)
-    if "standard input" in text.names:
+    if "standard input" in job.text.names:
         raise InputError("Beam's workers cannot read standard input: write the text to a file, and pass its name")
-    with records_folder.open_partial_folder(out, overwrite=overwrite) as path:
-        path = path.absolute()
-        job = _Job(path, settings, tokenizer, text)
-        (path / _ERROR).unlink(missing_ok=True)
-        _run(beam, job, list(options))
-        facts = read_json(path / _TEXT_FACTS)
-        partial = job.open_partial_folder()
-        shards = [shard for index in range(facts["num_blocks"]) for shard in partial.read_block(index)["shards"]]
-        manifest = make_manifest(settings, tokenizer, text.sentences, facts["sources"], shards)
-        records_folder.publish_records(out, path, manifest, tokenizer, overwrite=overwrite)
-    records_folder.report_warnings(manifest, warn)
-    return manifest
+    steps = _Steps(job, path.absolute(), job.make_fingerprint())
+    partial = steps.open_partial_folder()
+    (path / _ERROR).unlink(missing_ok=True)
+    _run(beam, steps, list(options))
+    facts = read_json(path / _TEXT_FACTS)
+    return facts["sources"], [
+        shard for index in range(facts["num_blocks"]) for shard in partial.read_block(index)["shards"]
+    ]
 
 
-class _Job:
+@dataclasses.dataclass(frozen=True)
+class _Steps:
     """The two steps of the pipeline and the partial folder for their results. Picklable: it is sent to the workers."""
 
-    def __init__(
-        self,
-        path: pathlib.Path,
-        settings: RecordSettings,
-        tokenizer: TokenizerSpec,
-        text: FileText | DocumentText,
-    ):
-        self._path, self._settings, self._tokenizer, self._text = path, settings, tokenizer, text
-        self._fingerprint = records_folder.make_fingerprint(settings, tokenizer, text)
-        self.open_partial_folder()
+    job: RecordsJob
+    path: pathlib.Path
+    fingerprint: dict
 
     def open_partial_folder(self) -> PartialFolder:
         """Return the partial folder. The first caller prepares it for this job."""
-        return PartialFolder(self._path, self._fingerprint)
+        return PartialFolder(self.path, self.fingerprint)
 
     def read_blocks(self, _: None) -> Iterator[Block]:
         """Yield the unfinished blocks, then store the facts about the text."""
         partial, num_blocks = self.open_partial_folder(), 0
         with self._store_errors():
-            for block in records_folder.read_blocks(self._text, self._settings):
+            for block in self.job.read_blocks():
                 num_blocks += 1
                 if partial.find_finished(block.index, block.digest) is None:
                     yield block
-            partial.write_json(_TEXT_FACTS, {"num_blocks": num_blocks, "sources": self._text.facts()})
+            partial.write_json(_TEXT_FACTS, {"num_blocks": num_blocks, "sources": self.job.text.facts()})
 
     def make_worker(self) -> Callable[[Block], None]:
         """Return the function that makes and stores the shards of a block."""
-        work = records_folder.make_block_worker(self._settings, self._tokenizer, self._text.sentences)
+        work = make_block_worker(self.job.settings, self.job.tokenizer, self.job.text.sentences)
         partial = self.open_partial_folder()
 
         def finish(block: Block) -> None:
@@ -128,7 +98,7 @@ class _Job:
 
     def read_error(self) -> str | None:
         """Return the message that a worker stored before it failed."""
-        path = self._path / _ERROR
+        path = self.path / _ERROR
         return read_json(path)["message"] if path.exists() else None
 
     @contextlib.contextmanager
@@ -141,7 +111,7 @@ class _Job:
             raise
 
 
-def _run(beam: types.ModuleType, job: _Job, options: list[str]) -> None:
+def _run(beam: types.ModuleType, steps: _Steps, options: list[str]) -> None:
     """Run the pipeline and wait for its end."""
 
     class MakeShards(beam.DoFn):
@@ -149,7 +119,7 @@ def _run(beam: types.ModuleType, job: _Job, options: list[str]) -> None:
 
         def setup(self) -> None:
             """Create the worker once per process."""
-            self._finish = job.make_worker()
+            self._finish = steps.make_worker()
 
         def process(self, block: Block) -> Iterator[int]:
             """Write the shards of a block and yield its index."""
@@ -159,11 +129,11 @@ def _run(beam: types.ModuleType, job: _Job, options: list[str]) -> None:
     try:
         with beam.Pipeline(options=beam.options.pipeline_options.PipelineOptions(options)) as pipeline:
             start = pipeline | "start" >> beam.Create([None])
-            blocks = start | "blocks" >> beam.FlatMap(job.read_blocks)
+            blocks = start | "blocks" >> beam.FlatMap(steps.read_blocks)
             blocks | "spread" >> beam.Reshuffle() | "shards" >> beam.ParDo(MakeShards())
     except Exception as error:  # each runner raises its own class
-        message = job.read_error() or f"the Beam pipeline failed ({str(error).strip().splitlines()[-1]})"
-        raise InputError(message) from (None if job.read_error() else error)
+        message = steps.read_error() or f"the Beam pipeline failed ({str(error).strip().splitlines()[-1]})"
+        raise InputError(message) from (None if steps.read_error() else error)
 
 
 def _import_beam() -> types.ModuleType:

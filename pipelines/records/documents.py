@@ -14,9 +14,10 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from bert_keras.checks import quote
 from bert_keras.errors import InputError
+from bert_keras.pipelines.corpus.text_lines import encode_sentence
 from bert_keras.pipelines.corpus.text_sources import TextSource, get_total_bytes, read_source
+from bert_keras.pipelines.records.settings import RecordSettings
 
 _SENTENCE_MODES = ("lines", "split")
 SPLITS = ("train", "held_out")
@@ -36,13 +37,9 @@ class DocumentText:
 
     def __init__(self, documents: Iterable[Sequence[str]], *, name: str = "documents"):
         self._documents, self._name, self._digest = documents, name, None
+        self.names = [name]
         self.sentences = "lines"
         self.num_bytes_read, self.num_bytes = 0, None
-
-    @property
-    def names(self) -> list[str]:
-        """The name of the source, in a list of one."""
-        return [self._name]
 
     def facts(self) -> list[dict]:
         """Return `name`, `bytes` and `sha256` of the text that was read, one sentence per line."""
@@ -63,12 +60,7 @@ class DocumentText:
             yield self._read("")
 
     def _read(self, passage: str) -> str:
-        try:
-            self._digest.update(f"{passage}\n".encode())
-        except UnicodeEncodeError:
-            raise InputError(
-                f"the sentence {quote(passage)} has half a surrogate pair; expected valid Unicode: repair the text"
-            ) from None
+        self._digest.update(encode_sentence(passage) + b"\n")
         self.num_bytes_read = self._digest.num_bytes
         return passage
 
@@ -88,13 +80,9 @@ class FileText:
         if sentences not in _SENTENCE_MODES:
             raise InputError(f"sentences is {sentences!r}; expected one of {', '.join(_SENTENCE_MODES)}")
         self._sources, self._field, self.sentences = list(sources), field, sentences
+        self.names = [_escape_name(source) for source in self._sources]
         self._digests: list[tuple[TextSource, _Digest]] = []
         self.num_bytes_read, self.num_bytes = 0, get_total_bytes(self._sources)
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the sources."""
-        return [_escape_name(source) for source in self._sources]
 
     def facts(self) -> list[dict]:
         """Return `name`, `bytes` and `sha256` of each source's unpacked text; `sha256sum` prints the same."""
@@ -195,12 +183,7 @@ def is_held_out(seed: int, document: int, rate: float) -> bool:
 
 
 def plan_blocks(
-    passages: Iterable[str],
-    *,
-    block_bytes: int,
-    seed: int,
-    held_out_rate: float,
-    reread: Callable[[], Iterable[str]] | None = None,
+    passages: Iterable[str], settings: RecordSettings, reread: Callable[[], Iterable[str]] | None = None
 ) -> Iterator[Block]:
     """Yield the blocks of a text one at a time; about three of them are in memory.
 
@@ -209,20 +192,19 @@ def plan_blocks(
 
     Args:
         passages: sentences or paragraphs; an empty one ends a document.
-        block_bytes: UTF-8 bytes of text that fill a block.
-        seed, held_out_rate: determine which documents are held out, since each split has its own pool.
+        settings: the settings of the records. The seed and the share that is held out matter too, since each split has
+            its own pool.
         reread: returns the passages from their beginning, to find the pool of a block that holds only the first
             document of the text. None: such a block has no pool.
     """
-    pools = _Pools(seed, held_out_rate, reread)
+    pools = _Pools(settings, reread)
     builder = _BlockBuilder()
     for passage in passages:
         builder.add(passage)
-        is_full = builder.num_bytes >= block_bytes and not passage
-        if is_full or builder.num_bytes >= _MAX_PARTS * block_bytes:
-            block = builder.build(pools)
-            pools.remember(block)
-            yield block
+        is_full = builder.num_bytes >= settings.block_bytes and not passage
+        if is_full or builder.num_bytes >= _MAX_PARTS * settings.block_bytes:
+            pools.previous = builder.build(pools)
+            yield pools.previous
     if builder.num_bytes:
         yield builder.build(pools)
 
@@ -269,30 +251,22 @@ class _BlockBuilder:
 
 
 class _Pools:
-    """The beginnings of the last two documents of each split, for blocks that have no second document."""
+    """The beginning of the last document of each split, for blocks that have no second document."""
 
-    def __init__(self, seed: int, held_out_rate: float, reread: Callable[[], Iterable[str]] | None):
-        self._seed, self._rate, self._reread = seed, held_out_rate, reread
+    def __init__(self, settings: RecordSettings, reread: Callable[[], Iterable[str]] | None):
+        self._settings, self._reread = settings, reread
         self._later: bytes | None = None
-        self._latest: dict[str, list[tuple[int, bytes]]] = {split: [] for split in SPLITS}
-
-    def remember(self, block: Block) -> None:
-        """Store the last documents of a block."""
-        documents = [(number, passages) for number, _, passages in block.documents()]
-        for split, latest in self._latest.items():
-            newest = [entry for entry in documents if self._split(entry[0]) == split][-2:]
-            numbers = {number for number, _ in newest}
-            older = [entry for entry in latest if entry[0] not in numbers]
-            latest[:] = [*older, *((number, _cut_pool(passages)) for number, passages in newest)][-2:]
+        self._latest = dict.fromkeys(SPLITS, b"")
+        self.previous: Block | None = None
 
     def find_earlier(self, document: int) -> tuple[bytes, bytes]:
-        """Return for each split the latest document with a lower number."""
-        found = dict.fromkeys(SPLITS, b"")
-        for split, latest in self._latest.items():
-            for number, text in latest:
-                if number < document:
-                    found[split] = text
-        return tuple(found.values())
+        """Return for each split the latest document with a lower number; `previous` is the block before it."""
+        found = {}
+        for number, _, passages in self.previous.documents() if self.previous else ():
+            if number < document:
+                found[self._split(number)] = passages
+        self._latest |= {split: _cut_pool(passages) for split, passages in found.items()}
+        return tuple(self._latest.values())
 
     def find_later(self, document: int) -> bytes:
         """Return the beginning of the first training document with a higher number. The text is reread once."""
@@ -307,7 +281,7 @@ class _Pools:
         return self._later
 
     def _split(self, document: int) -> str:
-        return SPLITS[is_held_out(self._seed, document, self._rate)]
+        return SPLITS[is_held_out(self._settings.seed, document, self._settings.held_out_rate)]
 
 
 def _number_documents(passages: Iterable[str]) -> Iterator[tuple[int, str]]:

@@ -13,8 +13,7 @@ from bert_keras.files import check_digest, read_json
 from bert_keras.pipelines.corpus.data_quality import compute_share, compute_unreachable_share
 from bert_keras.pipelines.records.documents import SPLITS
 from bert_keras.pipelines.records.settings import RecordSettings
-from bert_keras.pipelines.records.tokenized_documents import make_normalizer
-from bert_keras.pipelines.text.tokenizer_spec import IDENTITY, TokenizerSpec
+from bert_keras.pipelines.text.portable_tokenizer import IDENTITY, TokenizerSpec, make_normalizer
 
 FORMAT = "bert_keras.pretraining_records"
 FORMAT_VERSION = 3

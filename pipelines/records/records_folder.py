@@ -1,93 +1,29 @@
-"""`write_records`: text to a folder of TFRecord shards with a manifest and the tokenizer's files.
+"""The partial folder of a run, `.NAME.partial` next to its output, and the folder of records that it becomes.
 
-The text is read once, as a stream, and cut into blocks. Each block is processed by one process and becomes one shard
-per split. Nothing is masked here: masks are drawn when the records are read, new ones in every epoch.
-
-The finished blocks of a run are in `.NAME.partial` next to the output folder, so that the same command resumes where it
-stopped. A block is finished when its JSON file exists, which is written last, synced and renamed.
+The finished blocks of a run are in the partial folder, so that the same command resumes where it stopped. A block is
+finished when its JSON file exists, which is written last, synced and renamed.
 """
 
 import contextlib
-import dataclasses
 import hashlib
-import importlib.metadata
 import json
 import logging
 import os
 import pathlib
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
-from bert_keras import __version__
-from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
 from bert_keras.files import check_digest, read_json, write_json
-from bert_keras.pipelines.corpus.data_quality import find_records_warnings
-from bert_keras.pipelines.process_pool import map_in_order
-from bert_keras.pipelines.quiet_import import import_tensorflow_quietly
-from bert_keras.pipelines.records.documents import Block, DocumentText, FileText, Shard, plan_blocks
-from bert_keras.pipelines.records.manifest import COUNTS, FORMAT_VERSION, MANIFEST, QUALITY_COUNTS, make_manifest
-from bert_keras.pipelines.records.settings import RecordSettings
-from bert_keras.pipelines.text.portable_tokenizer import write_settings
-from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
+from bert_keras.pipelines.records.documents import Shard
+from bert_keras.pipelines.records.manifest import MANIFEST
+from bert_keras.pipelines.text.portable_tokenizer import TokenizerSpec, write_settings
 from bert_keras.publishing import check_writable_folder, get_companion_folder, publish_folder
 from bert_keras.staging import lock_folder
 
-if TYPE_CHECKING:
-    from bert_keras.pipelines.text.tokenizer import BertTokenizer
-
 _LOG = logging.getLogger(__name__)
-_RESULTS_DEPEND_ON = ("numpy", "sentencex", "tensorflow", "tensorflow-text")
-Progress = Callable[[int, int | None, int], None]
 _FINGERPRINT = "run.json"
-
-
-def write_records(
-    out: str | os.PathLike,
-    text: FileText | DocumentText | Iterable[Sequence[str]],
-    tokenizer: "BertTokenizer | TokenizerSpec",
-    *,
-    num_workers: int = 1,
-    overwrite: bool = False,
-    progress: Progress | None = None,
-    warn: Callable[[str], None] | None = None,
-    **settings: object,
-) -> dict:
-    """Write records of a text. `make_records` is the same for users, with text and vocabulary by path.
-
-    Args:
-        out: the folder to write.
-        text: a `FileText`, a `DocumentText`, or documents, which are lists of sentences. Read once.
-        tokenizer: a `BertTokenizer` or its `TokenizerSpec`.
-        num_workers, overwrite, progress, warn: see `make_records`.
-        **settings: fields of `RecordSettings`; `max_sequence_length` is required.
-
-    Returns:
-        The manifest, as `read_manifest` returns it.
-
-    Raises:
-        InputError: see `make_records`.
-
-    Example:
-        >>> tokenizer = bk.BertTokenizer.from_vocabulary("demo/vocab.txt")
-        >>> manifest = write_records("my/out", [["One.", "Two."], ["Three."]], tokenizer, max_sequence_length=128)
-        >>> manifest["num_documents"]
-        2
-    """
-    settings = RecordSettings(**settings)
-    check_integer("num_workers", num_workers)
-    if not isinstance(text, FileText | DocumentText):
-        text = DocumentText(text)
-    tokenizer = TokenizerSpec.from_tokenizer(tokenizer)
-    with open_partial_folder(out, overwrite=overwrite) as path:
-        partial = PartialFolder(path, make_fingerprint(settings, tokenizer, text))
-        shards = list(_make_shards(partial, settings, tokenizer, text, num_workers, progress))
-        manifest = make_manifest(settings, tokenizer, text.sentences, text.facts(), shards)
-        publish_records(out, path, manifest, tokenizer, overwrite=overwrite)
-    report_warnings(manifest, warn)
-    return manifest
 
 
 @contextlib.contextmanager
@@ -138,59 +74,6 @@ def publish_records(
         write_settings(staging, tokenizer)
         write_json(staging / MANIFEST, manifest)
     shutil.rmtree(partial, ignore_errors=True)
-
-
-def report_warnings(manifest: dict, warn: Callable[[str], None] | None) -> None:
-    """Pass each warning about the data to `warn`, or to the log."""
-    for warning in find_records_warnings(manifest):
-        (warn or _LOG.warning)(warning)
-
-
-def read_blocks(text: FileText | DocumentText, settings: RecordSettings) -> Iterator[Block]:
-    """Yield the blocks of a text. Only next-sentence pairs need other documents, so only they reread the text."""
-    reopened = text.reopen() if settings.sentence_objective == "nsp" else None
-    return plan_blocks(
-        text.passages(),
-        block_bytes=settings.block_bytes,
-        seed=settings.seed,
-        held_out_rate=settings.held_out_rate,
-        reread=None if reopened is None else reopened.passages,
-    )
-
-
-def make_block_worker(
-    settings: RecordSettings, tokenizer: TokenizerSpec, sentences: str, *, num_threads: int | None = None
-) -> Callable[[Block], dict[str, Shard]]:
-    """Return the function that makes the shards of a block. Imports TensorFlow, which takes seconds.
-
-    Args:
-        settings, tokenizer, sentences: see `BlockWorker`.
-        num_threads: number of threads of TensorFlow in this process; None: its default.
-    """
-    import_tensorflow_quietly()
-    import tensorflow as tf
-
-    from bert_keras.pipelines.records.block_records import BlockWorker
-
-    if num_threads is not None:
-        tf.config.threading.set_intra_op_parallelism_threads(num_threads)
-        tf.config.threading.set_inter_op_parallelism_threads(num_threads)
-    return BlockWorker(settings, tokenizer, sentences).make_shards
-
-
-def make_fingerprint(settings: RecordSettings, tokenizer: TokenizerSpec, text: FileText | DocumentText) -> dict:
-    """Return everything that blocks depend on, except for the text, whose digest is stored with each block."""
-    return {
-        "format_version": FORMAT_VERSION,
-        **dataclasses.asdict(settings),
-        "sentences": text.sentences,
-        **tokenizer.identity,
-        "tokenizer_sha256": tokenizer.digest,
-        "sources": text.names,
-        "counts": [*COUNTS, *QUALITY_COUNTS],
-        "bert-keras": __version__,
-        **{name: importlib.metadata.version(name) for name in _RESULTS_DEPEND_ON},
-    }
 
 
 def get_partial_path(out: str | os.PathLike) -> pathlib.Path:
@@ -292,40 +175,6 @@ def _format_block_name(index: int) -> str:
 def _shorten(value: object) -> str:
     text = json.dumps(value)
     return text if len(text) < 40 else f"{text[:30]}..."
-
-
-def _make_shards(
-    partial: PartialFolder,
-    settings: RecordSettings,
-    tokenizer: TokenizerSpec,
-    text: FileText | DocumentText,
-    num_workers: int,
-    progress: Progress | None,
-) -> Iterator[dict]:
-    """Yield the facts of each shard in the order of the text. Finished blocks are not made again."""
-
-    def find_unfinished() -> Iterator[tuple[tuple, Block | None]]:
-        for block in read_blocks(text, settings):
-            digest = block.digest
-            finished = partial.find_finished(block.index, digest)
-            key = block.index, digest, finished, text.num_bytes_read, len(block.text)
-            yield key, None if finished else block
-
-    num_text_bytes = 0
-    results = map_in_order(
-        find_unfinished(),
-        make_block_worker,
-        (settings, tokenizer, text.sentences),
-        num_workers=num_workers,
-        task="makes records",
-    )
-    for (index, digest, finished, num_bytes_read, num_block_bytes), shards in results:
-        if finished is None:
-            finished = partial.finish(index, digest, shards)
-        num_text_bytes += num_block_bytes
-        if progress is not None:
-            progress(num_bytes_read, text.num_bytes, num_text_bytes)
-        yield from finished["shards"]
 
 
 def _link(source: pathlib.Path, target: pathlib.Path) -> None:

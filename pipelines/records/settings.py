@@ -27,18 +27,9 @@ _MAX_SOURCES = 5  # a command with more files would be too long
 class RecordSettings:
     """How text becomes records.
 
+    Attributes other than `block_bytes` are arguments of `make_records`.
+
     Attributes:
-        max_sequence_length: maximum length of a record in tokens, including special tokens.
-        sentence_objective: "nsp", next-sentence prediction: half of the second sentences come from another document
-            (Devlin et al. 2018); "sop", sentence-order prediction: half of the pairs are swapped (ALBERT, Lan et al.
-            2019); "none": full sentences without labels (RoBERTa, Liu et al. 2019).
-        short_sequence_rate: share of pairs that are made shorter, since models get short texts too. Not for "none".
-        keep_documents_apart: for "none", whether a sequence ends with its document.
-        packed: whether several examples share a sequence if they fit.
-        max_examples_per_sequence: maximum number of examples in a packed sequence.
-        duplicates: how many times examples are drawn from each document, differently each time.
-        held_out_rate: share of documents that are written to separate shards and never trained on.
-        seed: determines everything random, from 0 to 2**31 - 1.
         block_bytes: UTF-8 bytes of text in a block, which is processed at once and becomes one shard per split.
 
     Raises:

@@ -7,14 +7,17 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-from tokenizers import normalizers
 
 from bert_keras.pipelines.records.documents import SPLITS, Block, is_held_out
-from bert_keras.pipelines.text.text_rules import TextRules
-from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
+from bert_keras.pipelines.records.settings import RecordSettings
+from bert_keras.pipelines.text.portable_tokenizer import TokenizerSpec, make_normalizer
 from bert_keras.pipelines.text.vocabulary import TokenSplitter
+
+if TYPE_CHECKING:
+    from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 _PART_BYTES = 1 << 20  # counted at once: 2.4 ns per byte, of 180 ns per byte for everything else; 25 MB of memory
 
@@ -122,16 +125,6 @@ class KnownCharacters:
         return len(characters), sum(character in self._alphabet for character in characters), length, ends_word
 
 
-def make_normalizer(rules: TextRules) -> Callable[[str], str]:
-    """Return the function that folds case and strips accents as the rules say, without splitting text."""
-    if rules.is_mediapipe:
-        return lambda text: "".join(character.lower() if character.isascii() else character for character in text)
-    normalizer = normalizers.BertNormalizer(
-        lowercase=rules.lowercase, strip_accents=rules.strip_accents, handle_chinese_chars=False
-    )
-    return normalizer.normalize_str
-
-
 def _join_parts(passages: Iterable[bytes]) -> Iterator[bytes]:
     """Join passages to parts of about 1 MiB."""
     part, size = [], 0
@@ -147,26 +140,22 @@ def _join_parts(passages: Iterable[bytes]) -> Iterator[bytes]:
 
 def tokenize_block(
     block: Block,
-    tokenize: Callable,
-    *,
-    unk_id: int,
+    tokenizer: "BertTokenizer",
+    settings: RecordSettings,
     known_characters: KnownCharacters,
     split_sentences: Callable[[str], list[str]] | None,
-    seed: int,
-    held_out_rate: float,
 ) -> dict[str, TokenizedText]:
     """Tokenize the documents of a block and return them keyed by split.
 
     Args:
         block: the block of text.
-        tokenize: `BertTokenizer.tokenize`.
-        unk_id: the id of [UNK], for the counts.
+        tokenizer: a `BertTokenizer`.
+        settings: the settings of the records, which determine the documents that are held out.
         known_characters: the counter of characters.
         split_sentences: splits a passage into sentences; None if passages are sentences.
-        seed, held_out_rate: determine which documents are held out.
     """
     plan = [
-        (SPLITS[is_held_out(seed, number, held_out_rate)], number, part, passages)
+        (SPLITS[is_held_out(settings.seed, number, settings.held_out_rate)], number, part, passages)
         for number, part, passages in block.documents()
     ]
     pools = zip(SPLITS, block.pools, strict=True)
@@ -174,7 +163,7 @@ def tokenize_block(
     sentences = [passages for *_, passages in plan]
     if split_sentences is not None:
         sentences = [[*itertools.chain(*(split_sentences(one.decode()) for one in passages))] for passages in sentences]
-    ragged = tokenize([sentence for document in sentences for sentence in document])
+    ragged = tokenizer.tokenize([sentence for document in sentences for sentence in document])
     lengths = ragged.row_lengths().numpy()
     has_tokens = lengths > 0
     starts = [0, *np.cumsum(lengths[has_tokens]).tolist()]
@@ -185,7 +174,7 @@ def tokenize_block(
         if start < end:
             groups[group].append(Document(number, part, start, end))
     ids = ragged.flat_values.numpy()
-    num_unknown = np.concatenate([[0], np.cumsum(ids == unk_id)])
+    num_unknown = np.concatenate([[0], np.cumsum(ids == tokenizer.unk_id)])
     texts = {}
     for split in SPLITS:
         passages = (passage for group, *_, passages in plan if group == split for passage in passages)

@@ -1,8 +1,10 @@
 """A tokenizer in Hugging Face's `tokenizers`: to tokenize without TensorFlow, and as files in a model folder."""
 
+import dataclasses
+import hashlib
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,12 +23,107 @@ from bert_keras.pipelines.text.tokenizer_folder import (
     TOKENIZER_JSON,
     UNLIMITED,
     VOCABULARY,
+    check_length,
 )
-from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
-from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, write_vocabulary
+from bert_keras.pipelines.text.vocabulary import (
+    SPECIAL_TOKENS,
+    check_special_tokens,
+    check_vocabulary,
+    digest_vocabulary,
+    write_vocabulary,
+)
+
+IDENTITY = (
+    "lowercase",
+    "strip_accents",
+    "tokenize_chinese_chars",
+    "additional_special_tokens",
+    "added_tokens",
+    "vocabulary_size",
+    "vocabulary_sha256",
+)
 
 
-class PortableTokenizer:
+@dataclasses.dataclass(frozen=True)
+class TokenizerSpec:
+    """The arguments of a `BertTokenizer`, some of them as `TextRules`: to save, compare, and rebuild it elsewhere.
+
+    A `BertTokenizer` needs TensorFlow, which costs 0.5 GB and seconds. A process that only reads text does without.
+
+    Raises:
+        InputError: the vocabulary or the maximum length is invalid, or the vocabulary lacks a special or added token.
+    """
+
+    vocabulary: tuple[str, ...]
+    rules: TextRules = dataclasses.field(default_factory=TextRules)
+    additional_special_tokens: tuple[str, ...] = ()
+    added_tokens: tuple[str, ...] = ()
+    max_sequence_length: int | None = None
+
+    def __post_init__(self) -> None:
+        check_vocabulary(self.vocabulary)
+        check_special_tokens((*self.special_tokens, *self.added_tokens), set(self.vocabulary))
+        check_length(self.max_sequence_length)
+
+    @classmethod
+    def from_arguments(cls, arguments: Mapping[str, object], max_sequence_length: int | None) -> "TokenizerSpec":
+        """Return the spec of the tokenizer that `BertTokenizer` would make from these arguments."""
+        rules = {name: arguments[name] for name in vars(TextRules()) if name in arguments}
+        tokens = {
+            name: tuple(arguments[name]) for name in ("additional_special_tokens", "added_tokens") if name in arguments
+        }
+        return cls(
+            tuple(arguments["vocabulary"]), TextRules(**rules), **tokens, max_sequence_length=max_sequence_length
+        )
+
+    @classmethod
+    def from_tokenizer(cls, tokenizer: object) -> "TokenizerSpec":
+        """Return the spec of a `BertTokenizer`. A `TokenizerSpec` is returned unchanged."""
+        return tokenizer if isinstance(tokenizer, cls) else tokenizer.spec
+
+    @property
+    def arguments(self) -> dict:
+        """The keyword arguments of `BertTokenizer`."""
+        arguments = {**vars(self), **vars(self.rules)}
+        del arguments["rules"]
+        return arguments
+
+    @property
+    def identity(self) -> dict:
+        """The values that identify a tokenizer in a manifest, keyed as in `IDENTITY`."""
+        lists = {name: list(getattr(self, name)) for name in ("additional_special_tokens", "added_tokens")}
+        digest = digest_vocabulary(self.vocabulary)
+        values = {"vocabulary_size": len(self.vocabulary), "vocabulary_sha256": digest, **vars(self.rules), **lists}
+        return {name: values[name] for name in IDENTITY}
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of all arguments. Tokenizers with equal digests return equal ids."""
+        return hashlib.sha256(repr(sorted(self.arguments.items())).encode()).hexdigest()
+
+    @property
+    def special_tokens(self) -> tuple[str, ...]:
+        """All special tokens, BERT's five first."""
+        return (*SPECIAL_TOKENS, *self.additional_special_tokens)
+
+
+class SpecifiedTokenizer:
+    """Base class of tokenizers, with the attributes that follow from a spec; `BertTokenizer` describes them."""
+
+    def __init__(self, spec: TokenizerSpec):
+        self.spec = spec
+        self.vocabulary = spec.vocabulary
+        self.vocabulary_size = len(spec.vocabulary)
+        self.rules = spec.rules
+        self.lowercase = spec.rules.lowercase
+        self.special_tokens = spec.special_tokens
+        self.added_tokens = spec.added_tokens
+        self.max_sequence_length = spec.max_sequence_length
+        self.special_ids = tuple(map(spec.vocabulary.index, SPECIAL_TOKENS))
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = self.special_ids
+
+
+class PortableTokenizer(SpecifiedTokenizer):
     """Tokenizer that splits text into WordPiece ids without TensorFlow, for programs that only predict.
 
     It is Hugging Face's library with the vocabulary and the text rules of a `BertTokenizer`, as `BertTokenizer.save`
@@ -57,26 +154,14 @@ class PortableTokenizer:
         max_sequence_length: int | None = None,
         **rules: Any,
     ):
-        spec = TokenizerSpec(
-            tuple(vocabulary),
-            TextRules(**rules),
-            tuple(additional_special_tokens),
-            tuple(added_tokens),
-            max_sequence_length,
-        )
-        self.vocabulary, self.rules, self.max_sequence_length = spec.vocabulary, spec.rules, spec.max_sequence_length
+        own_tokens = tuple(additional_special_tokens), tuple(added_tokens)
+        super().__init__(TokenizerSpec(tuple(vocabulary), TextRules(**rules), *own_tokens, max_sequence_length))
         if self.rules.is_mediapipe:
             raise UnsupportedTokenizerError(
                 "the tokenizer has MediaPipe's text rules, which run in TensorFlow only; expected BERT's: use the "
                 "engine tensorflow"
             )
-        self.pad_id, self.cls_id, self.sep_id = map(self.vocabulary.index, ("[PAD]", "[CLS]", "[SEP]"))
-        self._rust = _make_rust_tokenizer(spec, with_special_tokens=False)
-
-    @property
-    def vocabulary_size(self) -> int:
-        """V, the number of tokens."""
-        return len(self.vocabulary)
+        self._rust = _make_rust_tokenizer(self.spec, with_special_tokens=False)
 
     def tokenize_to_arrays(self, texts: Any, *, with_offsets: bool = False) -> TokenArrays:
         """Return the tokens of all texts as NumPy arrays.
@@ -112,11 +197,7 @@ def _make_rust_tokenizer(spec: TokenizerSpec, *, with_special_tokens: bool) -> T
     ids, rules = {token: index for index, token in enumerate(spec.vocabulary)}, spec.rules
     limit = rules.max_input_chars_per_word
     rust = Tokenizer(models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=limit))
-    rust.normalizer = normalizers.BertNormalizer(
-        lowercase=rules.lowercase,
-        strip_accents=rules.strip_accents,
-        handle_chinese_chars=rules.tokenize_chinese_chars,
-    )
+    rust.normalizer = _make_bert_normalizer(rules, handle_chinese_chars=rules.tokenize_chinese_chars)
     rust.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     rust.decoder = decoders.WordPiece(prefix="##")
     rust.post_processor = processors.TemplateProcessing(
@@ -132,20 +213,25 @@ def _make_rust_tokenizer(spec: TokenizerSpec, *, with_special_tokens: bool) -> T
     return rust
 
 
+def _make_bert_normalizer(rules: TextRules, *, handle_chinese_chars: bool) -> normalizers.BertNormalizer:
+    return normalizers.BertNormalizer(
+        lowercase=rules.lowercase, strip_accents=rules.strip_accents, handle_chinese_chars=handle_chinese_chars
+    )
+
+
+def make_normalizer(rules: TextRules) -> Callable[[str], str]:
+    """Return the function that folds case and strips accents as the rules say, without splitting text."""
+    if rules.is_mediapipe:
+        return lambda text: "".join(character.lower() if character.isascii() else character for character in text)
+    return _make_bert_normalizer(rules, handle_chinese_chars=False).normalize_str
+
+
 def write_settings(folder: str | os.PathLike, spec: TokenizerSpec) -> None:
     """Write the files of a tokenizer: `vocab.txt`, `tokenizer_config.json` and, with BERT's rules, `tokenizer.json`."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_vocabulary(folder / VOCABULARY, spec.vocabulary)
-    write_json(folder / TOKENIZER_CONFIG, _make_config(spec))
-    if not spec.rules.is_mediapipe:  # `tokenizers` has no component with MediaPipe's rules
-        rust = _make_rust_tokenizer(spec, with_special_tokens=True)
-        text = rust.to_str(pretty=True)  # its `save` raises a bare Exception on a full disk
-        (folder / TOKENIZER_JSON).write_text(text, encoding="utf-8")
-
-
-def _make_config(spec: TokenizerSpec) -> dict[str, object]:
-    return {
+    config = {
         "tokenizer_class": "BertTokenizer",
         **{theirs: getattr(spec.rules, ours) for ours, theirs in CONFIG_NAMES.items()},
         "model_max_length": spec.max_sequence_length or UNLIMITED,
@@ -153,3 +239,8 @@ def _make_config(spec: TokenizerSpec) -> dict[str, object]:
         "additional_special_tokens": list(spec.additional_special_tokens),
         OUR_KEY: {name: getattr(spec.rules, name) for name in OUR_SETTINGS},
     }
+    write_json(folder / TOKENIZER_CONFIG, config)
+    if not spec.rules.is_mediapipe:  # `tokenizers` has no component with MediaPipe's rules
+        rust = _make_rust_tokenizer(spec, with_special_tokens=True)
+        text = rust.to_str(pretty=True)  # its `save` raises a bare Exception on a full disk
+        (folder / TOKENIZER_JSON).write_text(text, encoding="utf-8")

@@ -11,21 +11,12 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.text.graph.characters import CharacterTable
-from bert_keras.pipelines.text.graph.rewriting import (
-    Rewriter,
-    check_added_tokens,
-    fold_letters,
-    make_word_piece,
-    map_to_original,
-)
+from bert_keras.pipelines.text.graph.rewriting import Rewriter, map_to_original
 from bert_keras.pipelines.text.graph.text_batches import BatchRunner, as_text_tensor, without_autograph
-from bert_keras.pipelines.text.portable_tokenizer import write_settings
+from bert_keras.pipelines.text.portable_tokenizer import SpecifiedTokenizer, TokenizerSpec, write_settings
 from bert_keras.pipelines.text.text_rules import UNICODE_VERSION, TextRules
 from bert_keras.pipelines.text.token_arrays import TokenArrays
 from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder
-from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
-from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 from bert_keras.pipelines.text.vocabulary_settings import read_vocabulary_and_settings
 
 
@@ -44,7 +35,7 @@ class Tokens(NamedTuple):
     word_ids: tf.RaggedTensor
 
 
-class BertTokenizer:
+class BertTokenizer(SpecifiedTokenizer):
     """Tokenizer that splits text into WordPiece ids exactly as BERT does, in the graph and in large batches.
 
     The ids equal those of Google's `tokenization.py` for every string, with the Unicode version of `rules` and the same
@@ -65,6 +56,22 @@ class BertTokenizer:
             split, like those of `add_tokens` in Hugging Face's library. They can be masked like words.
         max_sequence_length: the maximum sequence length of the tokenizer's model, in tokens. It is saved with the
             tokenizer, not applied. `None`: unknown.
+
+    Attributes:
+        spec: the arguments of this tokenizer, which need no TensorFlow.
+        vocabulary: the tokens, in the order of their ids.
+        vocabulary_size: V, the number of tokens.
+        rules: the rules by which text is split into words.
+        lowercase: whether case is folded ("uncased").
+        special_tokens: `SPECIAL_TOKENS`, then the additional ones.
+        added_tokens: tokens that are matched in the normalized text and never split; they are not special tokens.
+        max_sequence_length: the maximum sequence length of the tokenizer's model, in tokens; `None` if unknown.
+        special_ids: the ids of `SPECIAL_TOKENS`, in that order.
+        pad_id: the id of [PAD].
+        unk_id: the id of [UNK], the token of words that the vocabulary cannot spell.
+        cls_id: the id of [CLS], the first token of every sequence.
+        sep_id: the id of [SEP], the token after every sentence.
+        mask_id: the id of [MASK].
 
     Raises:
         InputError: the vocabulary or a setting is invalid.
@@ -97,21 +104,17 @@ class BertTokenizer:
             text_rules=text_rules,
             unicode_version=unicode_version,
         )
-        vocabulary, additional, added_tokens = map(tuple, (vocabulary, additional_special_tokens, added_tokens))
-        self._spec = TokenizerSpec(vocabulary, rules, additional, added_tokens, max_sequence_length)
-        ids = {token: index for index, token in enumerate(vocabulary)}
-        self._ids = {token: ids[token] for token in (*self.special_tokens, *added_tokens)}
-        self._runner = BatchRunner()
-        table = CharacterTable(rules, (*vocabulary, *map(fold_letters, added_tokens)), tuple(self._ids))
-        check_added_tokens(added_tokens, table, rules)
-        always_whole = () if rules.is_mediapipe else additional
-        self._rewriter = Rewriter(rules, table, self.special_tokens, always_whole, added_tokens)
+        own_tokens = tuple(additional_special_tokens), tuple(added_tokens)
+        super().__init__(TokenizerSpec(tuple(vocabulary), rules, *own_tokens, max_sequence_length))
+        self._runner, self._rewriter = BatchRunner(), Rewriter(self.spec)
+        ids = {token: index for index, token in enumerate(self.vocabulary)}
+        whole_ids = [ids[token] for token in (*self.special_tokens, *self.added_tokens)]
         with tf.init_scope():  # constants outside of the graph, if the tokenizer is created in a traced function
-            self._word_piece = make_word_piece(table, vocabulary, rules.max_input_chars_per_word)
-            self._ids_of_tokens = tf.constant([*range(len(vocabulary)), *self._ids.values()], tf.int32)
+            self._word_piece = self._rewriter.make_word_piece()
+            self._ids_of_tokens = tf.constant([*ids.values(), *whole_ids], tf.int32)
             special_tokens = frozenset(self.special_tokens)
-            self._glued = tf.constant([_get_glue(token, special_tokens) for token in vocabulary])
-            self._continues = tf.constant([token.startswith("##") for token in vocabulary])
+            self._glued = tf.constant([_get_glue(token, special_tokens) for token in self.vocabulary])
+            self._continues = tf.constant([token.startswith("##") for token in self.vocabulary])
 
     @classmethod
     def from_vocabulary(cls, path: str | os.PathLike, **settings: Any) -> "BertTokenizer":
@@ -179,27 +182,7 @@ class BertTokenizer:
             >>> bk.BertTokenizer.from_checkpoint("my/tokenizer").lowercase
             True
         """
-        write_settings(folder, self._spec)
-
-    @property
-    def spec(self) -> TokenizerSpec:
-        """The arguments of this tokenizer, which need no TensorFlow."""
-        return self._spec
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """The tokens, in the order of their ids."""
-        return self._spec.vocabulary
-
-    @property
-    def vocabulary_size(self) -> int:
-        """V, the number of tokens."""
-        return len(self.vocabulary)
-
-    @property
-    def rules(self) -> TextRules:
-        """The rules by which text is split into words."""
-        return self._spec.rules
+        write_settings(folder, self.spec)
 
     def for_mediapipe(self) -> "BertTokenizer":
         """Return a tokenizer with the same vocabulary that splits text as MediaPipe does on a phone.
@@ -222,59 +205,9 @@ class BertTokenizer:
         return BertTokenizer(
             self.vocabulary,
             text_rules="mediapipe",
-            additional_special_tokens=self._spec.additional_special_tokens,
+            additional_special_tokens=self.spec.additional_special_tokens,
             max_sequence_length=self.max_sequence_length,
         )
-
-    @property
-    def lowercase(self) -> bool:
-        """Whether case is folded ("uncased")."""
-        return self.rules.lowercase
-
-    @property
-    def special_tokens(self) -> tuple[str, ...]:
-        """`SPECIAL_TOKENS`, then the additional ones."""
-        return self._spec.special_tokens
-
-    @property
-    def added_tokens(self) -> tuple[str, ...]:
-        """Tokens that are matched in the normalized text and never split; they are not special tokens."""
-        return self._spec.added_tokens
-
-    @property
-    def max_sequence_length(self) -> int | None:
-        """The maximum sequence length of the tokenizer's model, in tokens; `None` if unknown."""
-        return self._spec.max_sequence_length
-
-    @property
-    def pad_id(self) -> int:
-        """The id of [PAD]."""
-        return self._ids["[PAD]"]
-
-    @property
-    def unk_id(self) -> int:
-        """The id of [UNK], the token of words that the vocabulary cannot spell."""
-        return self._ids["[UNK]"]
-
-    @property
-    def cls_id(self) -> int:
-        """The id of [CLS], the first token of every sequence."""
-        return self._ids["[CLS]"]
-
-    @property
-    def sep_id(self) -> int:
-        """The id of [SEP], the token after every sentence."""
-        return self._ids["[SEP]"]
-
-    @property
-    def mask_id(self) -> int:
-        """The id of [MASK]."""
-        return self._ids["[MASK]"]
-
-    @property
-    def special_ids(self) -> tuple[int, ...]:
-        """The ids of `SPECIAL_TOKENS`, in that order."""
-        return tuple(self._ids[token] for token in SPECIAL_TOKENS)
 
     @without_autograph
     def tokenize(self, texts: Any, *, keep_special_tokens: bool = False) -> tf.RaggedTensor:

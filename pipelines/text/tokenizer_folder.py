@@ -5,24 +5,18 @@ this file and `tokenizer_config.json`, the settings. `vocab.txt` has only the to
 tokens of transformers 4. Our own settings are under the key `bert_keras` of `tokenizer_config.json`.
 """
 
+import contextlib
+import dataclasses
 import functools
 import logging
 import os
 import pathlib
+from collections.abc import Iterable, Mapping
 
 from bert_keras.checks import check_integer, check_value, quote, read_field
 from bert_keras.embedding_settings import transformer_folder
 from bert_keras.errors import InputError, UnsupportedTokenizerError
 from bert_keras.files import read_json
-from bert_keras.pipelines.text.tokenizer_json import (
-    AddedToken,
-    check_equal,
-    check_is_bert,
-    key_by_id,
-    read_added_tokens,
-    read_normalizer,
-    read_tokens_by_id,
-)
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, check_vocabulary, read_vocabulary
 
 _LOG = logging.getLogger(__name__)
@@ -50,6 +44,119 @@ OUR_SETTINGS = ("text_rules", "unicode_version")
 _ADDITIONAL_TOKENS_KEYS = ("additional_special_tokens", "extra_special_tokens")  # in transformers 4 and 5
 SPECIAL_TOKENS_KEYS = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 _CLASSES_OF_TOKENIZER_JSON = ("TokenizersBackend", "PreTrainedTokenizerFast")  # they ignore do_lower_case
+# the parts of the sequences of one text and of two
+_TEMPLATES = {"single": ["[CLS]", "A", "[SEP]"], "pair": ["[CLS]", "A", "[SEP]", "B", "[SEP]"]}
+
+
+@dataclasses.dataclass(frozen=True)
+class AddedToken:
+    """A token that Hugging Face's library matches before WordPiece.
+
+    Attributes:
+        content: the token.
+        token_id: its id.
+        normalized: whether it is matched after case and accents are folded.
+        single_word: whether it is matched only where no letter is next to it.
+    """
+
+    content: str
+    token_id: int
+    normalized: bool = False
+    single_word: bool = False
+
+    @classmethod
+    def read(cls, values: object, token_id: object, *, source: object) -> "AddedToken":
+        """Read an added token from its JSON object `values` and its id."""
+        values = check_value(values, dict, name="an added token", source=source)
+        return cls(
+            read_field(values, "content", str, source=source),
+            check_value(token_id, int, name="the id of an added token", source=source, minimum=0),
+            # as in `tokenizers`: special tokens are matched in the raw text
+            read_field(values, "normalized", bool, source=source, default=not values.get("special", False)),
+            read_field(values, "single_word", bool, source=source, default=False),
+        )
+
+
+def _order_by_id(tokens: Iterable[tuple[str, int]], source: object) -> list[str]:
+    """Return tokens in the order of their ids; two tokens with one id, and missing ids, are errors."""
+    found: dict[int, str] = {}
+    for token, token_id in tokens:
+        if found.setdefault(token_id, token) != token:
+            raise InputError(
+                f"{source} has the id {token_id} for {quote(found[token_id])} and for {quote(token)}; expected one "
+                "token per id: restore the file from its source"
+            )
+    missing = next((number for number in range(len(found)) if number not in found), None)
+    if missing is not None:
+        raise InputError(
+            f"{source} has no token with the id {missing}, but {len(found):,} tokens up to the id {max(found):,}; "
+            f"expected ids without a gap: give [unused{missing}] that id in the file"
+        )
+    return [found[number] for number in range(len(found))]
+
+
+def _check_is_bert(values: Mapping, source: object) -> None:
+    """Raise `UnsupportedTokenizerError` unless a `tokenizer.json` has BERT's text rules."""
+    model = read_field(values, "model", dict, source=source)
+    read_field(values, "normalizer", dict, source=source, default=None)
+    normalizer = _read_normalizer(values)
+    by_content = "BPE" if "merges" in model else "WordPiece" if isinstance(model.get("vocab"), dict) else "Unigram"
+    _check_equal("model", model.get("type", by_content), "WordPiece", source)  # old files have no type
+    _check_equal("unk_token", model.get("unk_token", "[UNK]"), "[UNK]", source)
+    _check_equal("continuing_subword_prefix", model.get("continuing_subword_prefix", "##"), "##", source)
+    _check_equal("normalizer", _get_kind(normalizer), "BertNormalizer", source)
+    _check_equal("clean_text", normalizer.get("clean_text", True), True, source)
+    _check_equal("pre_tokenizer", _get_kind(_unwrap(values.get("pre_tokenizer"))), "BertPreTokenizer", source)
+    _check_template(read_field(values, "post_processor", dict, source=source, default=None), source)
+
+
+def _read_normalizer(values: Mapping) -> dict:
+    """Return the normalizer of a `tokenizer.json`, or the only one of a sequence; {} if there is no normalizer."""
+    normalizer = _unwrap(values.get("normalizer"))
+    return normalizer if isinstance(normalizer, dict) else {}
+
+
+def _check_equal(name: str, value: object, expected: object, source: object) -> None:
+    """Raise `UnsupportedTokenizerError` if a setting of a file differs from BERT's."""
+    if value != expected:
+        raise UnsupportedTokenizerError(
+            f"{source} has {name} {quote(value)}; expected BERT's {expected!r}, since the ids would differ with other "
+            "text rules: load only the weights (bert_keras.load) and pass them the ids of the model's own tokenizer"
+        )
+
+
+def _find_parts(part: object) -> list | None:
+    """Return the parts of a sequence of normalizers or pre-tokenizers; None if it is not a sequence."""
+    parts = (part.get("normalizers") or part.get("pretokenizers")) if isinstance(part, dict) else None
+    return parts if isinstance(parts, list) else None
+
+
+def _unwrap(part: object) -> object:
+    """Return a normalizer or pre-tokenizer, or the only part of a sequence."""
+    while (parts := _find_parts(part)) is not None and len(parts) == 1:
+        part = parts[0]
+    return part
+
+
+def _get_kind(part: object) -> object:
+    """Return the type of a normalizer or pre-tokenizer, or the types of the parts of a sequence."""
+    if not isinstance(part, dict):
+        return None
+    parts = _find_parts(part)
+    return " + ".join(str(_get_kind(one)) for one in parts) if parts is not None else part.get("type")
+
+
+def _check_template(processor: Mapping | None, source: object) -> None:
+    """Raise `UnsupportedTokenizerError` if the special tokens around a text are not [CLS] and [SEP]."""
+    if processor is not None and processor.get("type") == "BertProcessing":
+        ends = [read_field(processor, name, list, source=source)[:1] for name in ("cls", "sep")]
+        _check_equal("post_processor", ends, [["[CLS]"], ["[SEP]"]], source)
+    elif processor is not None:  # without one, transformers adds BERT's
+        _check_equal("post_processor", processor.get("type"), "TemplateProcessing", source)
+        for name, expected in _TEMPLATES.items():
+            parts = [[*part.values()] for part in read_field(processor, name, list[dict], source=source)]
+            ids = [next((value.get("id") for value in part if isinstance(value, dict)), None) for part in parts]
+            _check_equal(f"post_processor {name}", ids, expected, source)
 
 
 class TokenizerFolder:
@@ -89,24 +196,21 @@ class TokenizerFolder:
             InputError: there is no vocabulary, it cannot be read, or ids are missing.
             UnsupportedTokenizerError: it is not a WordPiece vocabulary.
         """
-        self._check_has_vocabulary()
-        if not self._tokenizer_json and not self._added:
-            return list(self._text_vocabulary)
+        if other := self.other_kind:
+            raise UnsupportedTokenizerError(
+                f"{self._folder} has a {_OTHER_KINDS[other]} tokenizer ({other}); expected BERT's WordPiece tokenizer "
+                f"in {VOCABULARY} or {TOKENIZER_JSON}: load only the weights (bert_keras.load)"
+            )
+        if not self.has_vocabulary:
+            raise InputError(f"{self._folder} {explain_missing_vocabulary()}")
         source = self._folder / TOKENIZER_JSON if self._tokenizer_json else self._folder
         if self._tokenizer_json:
-            base = read_tokens_by_id(self._tokenizer_json, source)
+            model = read_field(self._tokenizer_json, "model", dict, source=source)
+            pairs = [*read_field(model, "vocab", dict[str, int], source=source).items()]
         else:
-            base = dict(enumerate(self._text_vocabulary))
-        pairs = [(token, token_id) for token_id, token in base.items()]
+            pairs = [(token, token_id) for token_id, token in enumerate(self._text_vocabulary)]
         pairs += [(token.content, token.token_id) for token in self._added]
-        tokens = key_by_id(pairs, source)
-        missing = next((number for number in range(len(tokens)) if number not in tokens), None)
-        if missing is not None:
-            raise InputError(
-                f"{source} has no token with the id {missing}, but {len(tokens):,} tokens up to the id "
-                f"{max(tokens):,}; expected ids without a gap: give [unused{missing}] that id in the file"
-            )
-        vocabulary = [tokens[number] for number in range(len(tokens))]
+        vocabulary = _order_by_id(pairs, source)
         check_vocabulary(vocabulary, source=str(source))
         self._warn_if_vocab_txt_differs(vocabulary)
         return vocabulary
@@ -161,7 +265,7 @@ class TokenizerFolder:
         """The content of `tokenizer.json`, with BERT's rules; `{}` if the file is missing."""
         path = self._folder / TOKENIZER_JSON
         if path.exists():
-            check_is_bert(self._tokenizer_json_of_any_kind, path)
+            _check_is_bert(self._tokenizer_json_of_any_kind, path)
         return self._tokenizer_json_of_any_kind
 
     @functools.cached_property
@@ -173,8 +277,10 @@ class TokenizerFolder:
         """The added tokens of `tokenizer.json`, `tokenizer_config.json` and `added_tokens.json`."""
         source = self._folder / TOKENIZER_CONFIG
         config = read_field(self._config, "added_tokens_decoder", dict, source=source, default=None) or {}
+        json_path = self._folder / TOKENIZER_JSON
+        tokens = read_field(self._tokenizer_json, "added_tokens", list[dict], source=json_path, default=None) or []
         found = [
-            *read_added_tokens(self._tokenizer_json, self._folder / TOKENIZER_JSON),
+            *(AddedToken.read(token, token.get("id"), source=json_path) for token in tokens),
             *(AddedToken.read(token, _parse_id(token_id), source=source) for token_id, token in config.items()),
         ]
         known = {token.content for token in found}
@@ -221,19 +327,19 @@ class TokenizerFolder:
         """Raise `UnsupportedTokenizerError` if the settings ask for other text rules than BERT's."""
         source = self._folder / TOKENIZER_CONFIG
         for name, expected in (("word_tokenizer_type", "basic"), ("subword_tokenizer_type", "wordpiece")):
-            check_equal(name, self._config.get(name) or expected, expected, source)
+            _check_equal(name, self._config.get(name) or expected, expected, source)
         for name, expected in zip(SPECIAL_TOKENS_KEYS, SPECIAL_TOKENS, strict=True):
             token = self._config.get(name) or expected
-            check_equal(name, token.get("content") if isinstance(token, dict) else token, expected, source)
+            _check_equal(name, token.get("content") if isinstance(token, dict) else token, expected, source)
         if "truncation_side" in self._config:  # has priority over tokenizer.json, as in transformers
-            check_equal("truncation_side", self._config["truncation_side"], "right", source)
+            _check_equal("truncation_side", self._config["truncation_side"], "right", source)
         else:
             direction = self._truncation.get("direction", "Right")
-            check_equal("truncation direction", direction, "Right", self._folder / TOKENIZER_JSON)
+            _check_equal("truncation direction", direction, "Right", self._folder / TOKENIZER_JSON)
 
     def _text_settings(self) -> dict:
         """Return the text rules. `tokenizer_config.json` has priority over `tokenizer.json`, as in transformers."""
-        values = (self._tokenizer_json.get("model") or {}) | read_normalizer(self._tokenizer_json)
+        values = (self._tokenizer_json.get("model") or {}) | _read_normalizer(self._tokenizer_json)
         from_json = {ours: values[theirs] for ours, theirs in _JSON_NAMES.items() if theirs in values}
         from_config = {ours: self._config[theirs] for ours, theirs in CONFIG_NAMES.items() if theirs in self._config}
         if from_config.get("lowercase", 0) is None:
@@ -265,10 +371,9 @@ class TokenizerFolder:
     def _warn_if_vocab_txt_differs(self, vocabulary: list[str]) -> None:
         if not self._tokenizer_json or not (self._folder / VOCABULARY).exists():
             return
-        try:
+        is_same = False
+        with contextlib.suppress(InputError):
             is_same = self._text_vocabulary == vocabulary[: len(self._text_vocabulary)]
-        except InputError:
-            is_same = False
         if not is_same:
             _LOG.warning(
                 "%s and its %s have different tokens: %s is used, as in transformers; delete the wrong file",
@@ -276,16 +381,6 @@ class TokenizerFolder:
                 TOKENIZER_JSON,
                 TOKENIZER_JSON,
             )
-
-    def _check_has_vocabulary(self) -> None:
-        if self.has_vocabulary:
-            return
-        if other := self.other_kind:
-            raise UnsupportedTokenizerError(
-                f"{self._folder} has a {_OTHER_KINDS[other]} tokenizer ({other}); expected BERT's WordPiece tokenizer "
-                f"in {VOCABULARY} or {TOKENIZER_JSON}: load only the weights (bert_keras.load)"
-            )
-        raise InputError(f"{self._folder} {explain_missing_vocabulary()}")
 
     def _read_optional(self, name: str) -> dict:
         path = self._folder / name

@@ -4,6 +4,7 @@ A vocabulary is a list of tokens; the id of a token is its index in the list. "#
 """
 
 import collections
+import hashlib
 import os
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -53,6 +54,11 @@ def write_vocabulary(path: str | os.PathLike, tokens: Sequence[str]) -> None:
 def encode_vocabulary(tokens: Sequence[str]) -> bytes:
     """Return the content of a `vocab.txt`: UTF-8, with a newline after each token."""
     return "".join(f"{token}\n" for token in tokens).encode()
+
+
+def digest_vocabulary(tokens: Sequence[str]) -> str:
+    """Return the SHA-256 of a `vocab.txt`, in hexadecimal digits."""
+    return hashlib.sha256(encode_vocabulary(tokens)).hexdigest()
 
 
 def check_vocabulary(tokens: Sequence[str], *, source: str = "the vocabulary") -> None:

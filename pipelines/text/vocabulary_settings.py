@@ -4,7 +4,6 @@ A `vocab.txt` does not record its special tokens or the text rules with which it
 next to it, with Hugging Face's names, and tokenizers of the vocabulary read them from there.
 """
 
-import hashlib
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,7 @@ from bert_keras.pipelines.text.tokenizer_folder import (
     VOCABULARY,
     TokenizerFolder,
 )
-from bert_keras.pipelines.text.vocabulary import encode_vocabulary, read_vocabulary, write_vocabulary
+from bert_keras.pipelines.text.vocabulary import digest_vocabulary, read_vocabulary, write_vocabulary
 from bert_keras.publishing import publish_file
 
 _NAMES = {  # of the settings in the file
@@ -57,7 +56,7 @@ def write_vocabulary_and_settings(
         facts: statistics of the learning, stored in the settings.
     """
     values = (rules.lowercase, rules.strip_accents, rules.tokenize_chinese_chars, list(special_tokens))
-    ours = {"vocabulary_sha256": _digest(vocabulary), **(facts or {})}
+    ours = {"vocabulary_sha256": digest_vocabulary(vocabulary), **(facts or {})}
     with publish_file(get_settings_path(path)) as staging:
         write_json(staging, {**dict(zip(_NAMES.values(), values, strict=True)), OUR_KEY: ours})
     write_vocabulary(path, vocabulary)
@@ -113,7 +112,7 @@ def _read_settings_file(file: pathlib.Path, path: pathlib.Path, vocabulary: Sequ
     values = read_json(file)
     facts = read_field(values, OUR_KEY, dict, source=file, default={})
     digest = read_field(facts, "vocabulary_sha256", str, source=file)
-    if digest != _digest(vocabulary):
+    if digest != digest_vocabulary(vocabulary):
         raise InputError(
             f"{file} belongs to another vocabulary than {path}, which was changed after it was learned: learn the "
             f"vocabulary again, or delete {file.name} and pass the options that it was learned with"
@@ -134,15 +133,8 @@ def _check_given(
     for name in _NAMES.keys() & given.keys():
         before, now = (value if isinstance(value, bool) else sorted(value) for value in (stored[name], given[name]))
         if before != now:
+            shown = str(before).lower() if isinstance(before, bool) else " ".join(before) or "empty"
             raise InputError(
-                f"{option_names.get(name, name)} contradicts {source}, where {_NAMES[name]} is "
-                f"{_format_setting(before)}: leave it out, or learn a vocabulary with it"
+                f"{option_names.get(name, name)} contradicts {source}, where {_NAMES[name]} is {shown}: leave it out, "
+                "or learn a vocabulary with it"
             )
-
-
-def _format_setting(value: bool | list[str]) -> str:
-    return " ".join(value) or "empty" if isinstance(value, list) else str(value).lower()
-
-
-def _digest(vocabulary: Sequence[str]) -> str:
-    return hashlib.sha256(encode_vocabulary(vocabulary)).hexdigest()

@@ -4,7 +4,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.checkpoints.vocabulary_file import check_same_tokenizer
-from bert_keras.pipelines.records import write_records
+from bert_keras.pipelines.records.making_records import write_records
 from tests.checkpoints.tiny_folders import WORDS
 
 

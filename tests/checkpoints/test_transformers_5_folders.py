@@ -8,7 +8,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.cli.main import main
-from bert_keras.pipelines.records import write_records
+from bert_keras.pipelines.records.making_records import write_records
 
 TOKENS = [
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[E1]"),

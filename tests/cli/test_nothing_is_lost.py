@@ -15,7 +15,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.cli.main import main
 from bert_keras.errors import InputError
-from bert_keras.pipelines.records import write_records
+from bert_keras.pipelines.records.making_records import write_records
 from bert_keras.staging import LISTING, lock_folder
 from tests.cli.conftest import tiny_encoder
 

@@ -9,7 +9,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.doctor.examination import examine_path
-from bert_keras.pipelines.records.records_folder import write_records
+from bert_keras.pipelines.records.making_records import write_records
 from bert_keras.training.backups import BackupFolder, TrainingState
 from tests.made_once import made_once
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.pipelines.records import write_records
+from bert_keras.pipelines.records.making_records import write_records
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.sources import infer_settings

@@ -28,7 +28,7 @@ from bert_keras.publishing import check_writable_folder
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.corpus.text_sources import TextSource
-    from bert_keras.pipelines.records import TokenizerSpec
+    from bert_keras.pipelines.text.portable_tokenizer import TokenizerSpec
 
 _MAX_WORKERS = 6  # one process reads the text for all of them
 
@@ -69,9 +69,9 @@ def add_arguments(options: Options) -> None:
 def run(arguments: argparse.Namespace) -> Result:
     """Run the command, and return its result to print."""
     started = time.monotonic()
-    from bert_keras.pipelines.records import RecordSettings, TokenizerSpec
     from bert_keras.pipelines.records.beam_records import split_beam_options
-    from bert_keras.pipelines.records.settings import WITHOUT_OPTION
+    from bert_keras.pipelines.records.settings import WITHOUT_OPTION, RecordSettings
+    from bert_keras.pipelines.text.portable_tokenizer import TokenizerSpec
     from bert_keras.pipelines.text.vocabulary_settings import read_vocabulary_and_settings
 
     given = text_options.get_given_tokenizer_settings(arguments)
@@ -121,7 +121,7 @@ def _make(
     Returns:
         The manifest, and whether worker processes took part. A text of one block needs no workers.
     """
-    from bert_keras.pipelines.records import make_records
+    from bert_keras.pipelines.records.making_records import make_records
 
     if arguments.beam is not None:
         return make_records(tokenizer, arguments.out, sources, **options), False

@@ -107,7 +107,7 @@ def resolve_settings(arguments: argparse.Namespace) -> tuple[Pretraining, list[d
     Raises:
         InputError: settings are unknown, invalid, or incompatible with each other or with the records.
     """
-    from bert_keras.pipelines.records import read_manifest
+    from bert_keras.pipelines.records.manifest import read_manifest
     from bert_keras.training.config.recipes import Pretraining
     from bert_keras.training.config.sources import infer_settings, parse_assignments
 

@@ -12,9 +12,9 @@ from bert_keras.pipelines.readers.option_spelling import Spell
 from bert_keras.pipelines.readers.tables.column_names import Columns
 from bert_keras.pipelines.readers.tables.json_examples import check_text
 from bert_keras.pipelines.readers.tables.raw_examples import RawExample, Source, TableReader, describe_place
-from bert_keras.pipelines.readers.words.json_words import check_words, choose_word_and_span_fields
 from bert_keras.pipelines.readers.words.tagged_sentences import OUTSIDE, TaggedSentence
 from bert_keras.pipelines.readers.words.tagged_words import read_tagged_words, stream_tagged_words
+from bert_keras.pipelines.readers.words.word_formats import check_words, choose_word_and_span_fields
 from bert_keras.tasks.examples.labelled_files import (
     ScoringInputs,
     TaskExamples,

@@ -24,8 +24,7 @@ class JsonLinesReader(TableReader):
     """Reader of lines that are JSON objects; numbers and booleans become strings, spelled as in the file.
 
     Args:
-        lines: the lines of the file.
-        name: the file's name in messages.
+        lines, name: the lines of the file, and its name in messages.
         columns: the fields to read, while others are ignored; None: those of the first valid line, which all lines must
             have.
 
@@ -43,7 +42,8 @@ class JsonLinesReader(TableReader):
 
     def _read_fields(self, columns: Sequence[str] | None) -> Iterator[RawExample]:
         exactly = columns is None and self._first is not None
-        return (self._parse(line, self.columns if columns is None else columns, exactly) for line in self._lines)
+        chosen = self.columns if columns is None else columns
+        return (RawExample.attempt(line.number, self._parse, line, chosen, exactly) for line in self._lines)
 
     def _read_columns(self) -> Iterable[str]:
         """Return the fields of the first valid line; it and the lines before it remain to be read as examples."""
@@ -64,18 +64,15 @@ class JsonLinesReader(TableReader):
             return columns
         raise first_error
 
-    def _parse(self, line: Line, columns: Sequence[str], exactly: bool) -> RawExample:
+    def _parse(self, line: Line, columns: Sequence[str], exactly: bool) -> list[str | list[str]]:
         place = self.describe_place(line.number)
-        try:
-            values = _parse_object(line, place)
-            if exactly and (extra := [field for field in values if field not in columns]):
-                raise InputError(
-                    f"{place}: there is a field {quote(extra[0])}, which line {self._first.number} does not have; "
-                    "expected the same fields in each line: correct the line, or name the columns to read"
-                )
-            return RawExample(line.number, [_get_field(values, column, place) for column in columns])
-        except InputError as error:
-            return RawExample(line.number, [], error)
+        values = _parse_object(line, place)
+        if exactly and (extra := [field for field in values if field not in columns]):
+            raise InputError(
+                f"{place}: there is a field {quote(extra[0])}, which line {self._first.number} does not have; "
+                "expected the same fields in each line: correct the line, or name the columns to read"
+            )
+        return [_get_field(values, column, place) for column in columns]
 
 
 class ListedReader(TableReader):
@@ -103,22 +100,20 @@ class ListedReader(TableReader):
 
     def _read_fields(self, columns: Sequence[str] | None) -> Iterator[RawExample]:
         chosen = self.columns if columns is None else columns
-        return (self._parse(index, values, chosen) for index, values in enumerate(self._examples.objects))
+        objects = enumerate(self._examples.objects)
+        return (RawExample.attempt(index, self._parse, index, values, chosen) for index, values in objects)
 
     def describe_place(self, line: int) -> str:
         """Return the place of an example for messages."""
         return describe_place(self._examples, line)
 
-    def _parse(self, index: int, values: object, columns: Sequence[str]) -> RawExample:
+    def _parse(self, index: int, values: object, columns: Sequence[str]) -> list[str | list[str]]:
         place = self.describe_place(index)
-        try:
-            values = {
-                name: _convert_numbers(value, is_from_file=self._examples.is_from_file)
-                for name, value in check_is_object(values, place).items()
-            }
-            return RawExample(index, [_get_field(values, column, place) for column in columns])
-        except InputError as error:
-            return RawExample(index, [], error)
+        values = {
+            name: _convert_numbers(value, is_from_file=self._examples.is_from_file)
+            for name, value in check_is_object(values, place).items()
+        }
+        return [_get_field(values, column, place) for column in columns]
 
 
 def read_json_array(path: str | os.PathLike, *, as_strings: bool, spell: Spell = spell_flag) -> ListedExamples:

@@ -9,11 +9,12 @@ import dataclasses
 import math
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_lines import name_source
+from bert_keras.pipelines.readers.bad_examples import attempt
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 
 _MAX_NAMES = 10
@@ -36,6 +37,12 @@ class RawExample:
     line: int
     fields: list[str | list[str] | float]
     error: InputError | None = None
+
+    @classmethod
+    def attempt(cls, line: int, parse: Callable[..., list], *arguments: object) -> "RawExample":
+        """Return the example with the fields that `parse(*arguments)` returns, or with its error."""
+        fields, error = attempt(parse, *arguments)
+        return cls(line, fields or [], error)
 
 
 class TableReader(abc.ABC):

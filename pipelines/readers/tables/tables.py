@@ -92,11 +92,9 @@ class DelimitedReader(TableReader):
     """Reader of `.csv` files, which may have quotes as in RFC 4180, and of `.tsv` files, which have no quotes.
 
     Args:
-        lines: the lines of the file.
-        name: the file's name in messages.
+        lines, name: the lines of the file, and its name in messages.
         format: "csv" or "tsv".
-        columns: the column names; None: the first line that is not blank has them.
-        delimiter: the delimiter of a `.csv`; None: detected.
+        columns, delimiter: see `open_table`.
 
     Raises:
         InputError: the file has no line with column names, or that line is invalid.
@@ -269,7 +267,11 @@ def choose_delimiter(lines: Sequence[str], num_columns: int | None = None) -> st
     """
     examples = {mark: _parse(lines, mark) for mark in DELIMITERS}
     widths = {mark: num_columns or max(map(len, parsed[:1]), default=0) for mark, parsed in examples.items()}
-    shares = {mark: _compute_share(parsed, widths[mark]) for mark, parsed in examples.items() if widths[mark] > 1}
+    shares = {}  # of the lines that have as many fields as the first
+    for mark, parsed in examples.items():
+        if widths[mark] > 1:
+            num_equal = sum(len(fields) == widths[mark] for fields in parsed)
+            shares[mark] = num_equal / len(parsed) if parsed else 0.0
     if shares.get(",", 0) > 0.5 or not shares:
         return ","
     best = max(shares, key=lambda mark: (shares[mark], widths[mark]))  # the first of equals
@@ -282,8 +284,3 @@ def _parse(lines: Sequence[str], mark: str) -> list[list[str]]:
     with contextlib.suppress(csv.Error):
         parsed.extend(filter(None, csv.reader(lines, delimiter=mark)))
     return parsed
-
-
-def _compute_share(parsed: Sequence[Sequence[str]], width: int) -> float:
-    """Return the share of the lines that have `width` fields."""
-    return sum(len(fields) == width for fields in parsed) / len(parsed) if parsed else 0.0

@@ -9,12 +9,10 @@ from typing import NamedTuple
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_lines import Line, open_lines
-from bert_keras.pipelines.readers.bad_examples import BadExamples, collect_bad
+from bert_keras.pipelines.readers.bad_examples import BadExamples, attempt, collect_bad
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.json_examples import check_is_object, read_json_array
 from bert_keras.pipelines.readers.tables.raw_examples import ListedExamples, Source, describe_place, detect_format
-from bert_keras.pipelines.readers.words.column_words import make_column_reader, make_conllu_reader
-from bert_keras.pipelines.readers.words.json_words import make_json_reader, parse_sentence
 from bert_keras.pipelines.readers.words.tagged_sentences import (
     NumberedLines,
     TaggedSentence,
@@ -22,6 +20,12 @@ from bert_keras.pipelines.readers.words.tagged_sentences import (
     split_lines,
     split_paragraphs,
     split_words,
+)
+from bert_keras.pipelines.readers.words.word_formats import (
+    make_column_reader,
+    make_conllu_reader,
+    make_json_reader,
+    parse_sentence,
 )
 
 __all__ = ["TaggedSentence", "read_tagged_words", "split_words", "stream_tagged_words"]
@@ -132,31 +136,27 @@ def stream_tagged_words(
     if isinstance(source, ListedExamples):
         file = WordFile(source.name, *columns)
         for index, record in enumerate(source.objects):
-            place = describe_place(source, index)
-            try:
-                yield ReadSentence(index, parse_sentence(check_is_object(record, place), file, place, index), None)
-            except InputError as error:
-                yield ReadSentence(index, None, error)
+            yield ReadSentence(index, *attempt(_parse_record, record, file, describe_place(source, index), index))
         return
     split, make_reader = _READERS[format]
     is_empty = True
     with open_lines(source) as (name, lines):
         parse = make_reader(WordFile(name, *columns))
         for part in split(lines, name):
-            found = _parse_part(part, parse)
-            if found.sentence is not None or found.error is not None:
+            sentence, error = attempt(_parse_part, part, parse)
+            if sentence is not None or error is not None:
                 is_empty = False
-                yield found
+                yield ReadSentence(part[0].number if sentence is None else sentence.line, sentence, error)
     if is_empty:
         raise InputError(f"{name} has no sentences; expected at least one: name another file")
 
 
-def _parse_part(part: list[Line], parse: Callable[[NumberedLines], TaggedSentence | None]) -> ReadSentence:
-    try:
-        for line in part:
-            if line.error is not None:
-                raise line.error
-        sentence = parse([(line.number, line.text) for line in part])
-    except InputError as error:
-        return ReadSentence(part[0].number, None, error)
-    return ReadSentence(part[0].number if sentence is None else sentence.line, sentence, None)
+def _parse_record(record: object, file: WordFile, place: str, index: int) -> TaggedSentence:
+    return parse_sentence(check_is_object(record, place), file, place, index)
+
+
+def _parse_part(part: list[Line], parse: Callable[[NumberedLines], TaggedSentence | None]) -> TaggedSentence | None:
+    for line in part:
+        if line.error is not None:
+            raise line.error
+    return parse([(line.number, line.text) for line in part])

@@ -1,8 +1,7 @@
 """BERT's text rules as one number per character: its replacement, and its effect on its neighbours.
 
 A `CharacterTable` applies `TextRules` to every code point once, for one vocabulary, so that the graph only looks up
-characters. `CharacterRules` are the steps of the graph for a batch of texts. The texts are concatenated, with a line
-end after each, so that no rule applies across two texts.
+characters. The texts of a batch are concatenated, with a line end after each, so that no rule applies across two texts.
 
 The rewritten text has a separate alphabet: printable ASCII does not change, each other character of the vocabulary is
 replaced by a stand-in, and all other characters share one stand-in that is in no token. The stand-ins of letters are in
@@ -12,14 +11,16 @@ characters, which tensorflow-text splits off by fixed ranges. So the ids do not 
 
 import functools
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.errors import InputError
+from bert_keras.errors import InputError, UnsupportedTokenizerError
 from bert_keras.pipelines.text.graph.whole_tokens import WholeTokens
+from bert_keras.pipelines.text.portable_tokenizer import TokenizerSpec
 from bert_keras.pipelines.text.text_rules import CHINESE, TextRules, unicode_table
 
 # The code of a character has 31 bits. The low 21 are its stand-in or, with SEVERAL, the index of its sequence of codes.
@@ -42,63 +43,18 @@ _BLOCK_BITS = 8
 _BLOCK = 1 << _BLOCK_BITS  # code points
 
 
-class CharacterTable:
-    """The code of every character, for one set of text rules and one vocabulary.
-
-    Args:
-        rules: the text rules.
-        tokens: the vocabulary.
-        special_tokens: the tokens that are matched before text is split.
-
-    Attributes:
-        blocks: `(4352,)` int32, the index in `codes` of each block of 256 code points.
-        codes: `(different blocks, 256)` int32.
-        sequence_starts: `(sequences + 1,)` int32, the start of each sequence in `sequence_codes`.
-        sequence_codes: `(codes of all sequences,)` int32.
-        final_sigma: the code of a final sigma.
-        special: the code of each of `special_tokens`, which are single-character words.
-
-    Raises:
-        InputError: the tokens have more different characters than there are stand-ins.
-    """
-
-    def __init__(self, rules: TextRules, tokens: Sequence[str], special_tokens: Sequence[str]):
-        single_words = rules.single_words()
-        self._stand_ins = _choose_stand_ins(tokens, single_words, len(special_tokens))
-        self.special = [_UNKNOWN_WORD + 1 + index for index in range(len(special_tokens))]
-        self.final_sigma = _make_code(_FINAL_SIGMA, single_words, self._stand_ins)
-        self.blocks, self.codes, self.sequence_starts, self.sequence_codes = _make_arrays(
-            rules, tuple(self._stand_ins.items())
-        )
-
-    def rewrite_token(self, token: str) -> str:
-        """Return a token of the vocabulary in the alphabet of the rewritten text."""
-        return "".join(chr(self._stand_ins.get(ord(character), ord(character))) for character in token)
-
-    def normalize(self, text: str) -> tuple[int, ...]:
-        """Return the stand-ins of a text, without the rules for a final sigma and the order of marks."""
-        found = []
-        for point in map(ord, text):
-            code = int(self.codes[self.blocks[point // _BLOCK], point % _BLOCK])
-            if code & SEVERAL:
-                start, end = self.sequence_starts[code & LOW_BITS :][:2]
-                found += self.sequence_codes[start:end].tolist()
-            elif not code & DROPPED:
-                found.append(code)
-        return tuple(code & LOW_BITS for code in found)
-
-    def is_known(self, stand_ins: Iterable[int]) -> bool:
-        """Whether all characters are in the vocabulary, so that each has its own stand-in."""
-        return not {_UNKNOWN_LETTER, _UNKNOWN_WORD} & set(stand_ins)
-
-
 @functools.lru_cache(maxsize=4)  # takes 0.15 s; vocabularies with the same alphabet share it
 def _make_arrays(rules: TextRules, stand_ins: tuple[tuple[int, int], ...]) -> tuple[np.ndarray, ...]:
-    """Return `blocks`, `codes`, `sequence_starts` and `sequence_codes` of a `CharacterTable`, read-only.
+    """Return the arrays of a `CharacterTable`, read-only.
 
     Args:
         rules: the text rules.
         stand_ins: each character of the vocabulary beyond printable ASCII, with its stand-in.
+
+    Returns:
+        `(4352,)` int32, the index of each block of 256 code points in the second array; `(different blocks, 256)`
+        int32, the code of each character; `(sequences + 1,)` int32, the start of each sequence of characters in the
+        last array; and `(codes of all sequences,)` int32.
     """
     codes, sequences = _make_codes(rules, dict(stand_ins))
     different: dict[bytes, int] = {}
@@ -122,7 +78,9 @@ def _make_codes(rules: TextRules, stand_ins: dict[int, int]) -> tuple[np.ndarray
         unchanged[code] = _make_code(code, single_words, stand_ins)
     if rules.strip_accents:
         unchanged[unicode.mark] = DROPPED
-        unchanged |= np.where(unicode.combining_class > 0, NOT_STARTER, 0) | _rank_classes() << RANK_SHIFT
+        classes = np.where(unicode.mark, 0, unicode.combining_class)  # five different ones
+        ranks = np.searchsorted(np.unique(classes), classes).astype(np.int32)
+        unchanged |= np.where(unicode.combining_class > 0, NOT_STARTER, 0) | ranks << RANK_SHIFT
     codes = unchanged.copy()
     sequences: list[tuple[int, ...]] = [(_UNKNOWN,)]  # never used; a lookup needs a table that is not empty
     for code, becomes in rules.changes().items():
@@ -172,11 +130,48 @@ def _expand_ranges(ranges: Iterable[tuple[int, int]]) -> Iterable[int]:
     return itertools.chain.from_iterable(range(first, last + 1) for first, last in ranges)
 
 
-def _rank_classes() -> np.ndarray:
-    """Return the rank of each combining class among those of characters other than non-spacing marks (five)."""
-    unicode = unicode_table()
-    classes = np.where(unicode.mark, 0, unicode.combining_class)
-    return np.searchsorted(np.unique(classes), classes).astype(np.int32)
+def fold_letters(token: str) -> str:
+    """Return every letter that the letters of a token can become: with folded case, with and without accents."""
+    return unicodedata.normalize("NFD", token.lower()) + unicodedata.normalize("NFC", token.lower())
+
+
+def _normalize_added_tokens(
+    tokens: Sequence[str], rules: TextRules, arrays: tuple[np.ndarray, ...]
+) -> dict[str, tuple[int, ...]]:
+    """Return the stand-ins of each token in normalized text, where it must occur and differ from the others."""
+    if tokens and rules.is_mediapipe:
+        raise InputError(
+            f"added_tokens has {tokens[0]!r}, which text_rules 'mediapipe' splits; expected no added tokens: remove it"
+        )
+    found: dict[tuple[int, ...], str] = {}
+    for token in tokens:
+        text = _normalize(token, *arrays)
+        if not text or {_UNKNOWN_LETTER, _UNKNOWN_WORD} & set(text) or token.startswith("##"):
+            raise UnsupportedTokenizerError(
+                f"the added token {token!r} never occurs in normalized text; expected letters, marks that are not "
+                "stripped or punctuation, without ## before them: remove it from added_tokens"
+            )
+        if (other := found.setdefault(text, token)) != token:
+            raise UnsupportedTokenizerError(
+                f"the added tokens {other!r} and {token!r} are equal in normalized text; expected different tokens: "
+                "remove one"
+            )
+    return {token: text for text, token in found.items()}
+
+
+def _normalize(
+    text: str, blocks: np.ndarray, codes: np.ndarray, sequence_starts: np.ndarray, sequence_codes: np.ndarray
+) -> tuple[int, ...]:
+    """Return the stand-ins of a text, without the rules for a final sigma and the order of marks."""
+    found = []
+    for point in map(ord, text):
+        code = int(codes[blocks[point // _BLOCK], point % _BLOCK])
+        if code & SEVERAL:
+            start, end = sequence_starts[code & LOW_BITS :][:2]
+            found += sequence_codes[start:end].tolist()
+        elif not code & DROPPED:
+            found.append(code)
+    return tuple(code & LOW_BITS for code in found)
 
 
 class Characters(NamedTuple):
@@ -205,32 +200,45 @@ class Characters(NamedTuple):
         return self.gather(indices.flat_values)._replace(splits=indices.row_splits)
 
 
-class CharacterRules:
-    """The rules of a `CharacterTable` as steps of the graph.
+class CharacterTable:
+    """The code of every character, for the rules and the vocabulary of a tokenizer, and the steps of the graph with it.
 
     Args:
-        table: the character table.
-        special_tokens: the tokens with stand-ins in `table`.
-        max_word_length: longer words become [UNK].
-        added_codes: the code of each added token, keyed by the stand-ins of its normalized text.
+        spec: the arguments of the tokenizer. Its special and added tokens are matched before text is split.
+
+    Attributes:
+        added_tokens: the stand-ins of the normalized text of each added token.
+
+    Raises:
+        InputError: the tokens have more different characters than there are stand-ins, or an added token does not occur
+            in normalized text or equals another one there.
     """
 
-    def __init__(
-        self,
-        table: CharacterTable,
-        special_tokens: tuple[str, ...],
-        max_word_length: int,
-        added_codes: Mapping[tuple[int, ...], int],
-    ):
-        self._max_word_length = max_word_length
-        self._final_sigma = table.final_sigma
-        self._special_codes = dict(zip(special_tokens, table.special, strict=False))
-        self._added_tokens = WholeTokens(added_codes.items()) if added_codes else None
+    def __init__(self, spec: TokenizerSpec):
+        rules, single_words = spec.rules, spec.rules.single_words()
+        self._max_word_length = rules.max_input_chars_per_word
+        whole_tokens = (*spec.special_tokens, *spec.added_tokens)
+        letters = (*spec.vocabulary, *map(fold_letters, spec.added_tokens))
+        self._stand_ins = _choose_stand_ins(letters, single_words, len(whole_tokens))
+        # whole tokens are single-character words
+        self._whole_codes = {token: _UNKNOWN_WORD + 1 + index for index, token in enumerate(whole_tokens)}
+        self._final_sigma = _make_code(_FINAL_SIGMA, single_words, self._stand_ins)
+        arrays = _make_arrays(rules, tuple(self._stand_ins.items()))
+        self.added_tokens = _normalize_added_tokens(spec.added_tokens, rules, arrays)
+        added = [(text, self._whole_codes[token]) for token, text in self.added_tokens.items()]
+        self._added = WholeTokens(added) if added else None
         with tf.init_scope():  # constants outside of the graph, if the tokenizer is created in a traced function
-            self._blocks = tf.constant(table.blocks)
-            self._codes = tf.constant(table.codes.reshape(-1))
-            self._sequence_starts = tf.constant(table.sequence_starts)
-            self._sequence_codes = tf.constant(table.sequence_codes)
+            blocks, codes, *sequences = map(tf.constant, arrays)
+            self._blocks, self._codes = blocks, tf.reshape(codes, [-1])
+            self._sequence_starts, self._sequence_codes = sequences
+
+    def rewrite_vocabulary(self, vocabulary: Sequence[str]) -> list[str]:
+        """Return the tokens in the alphabet of the rewritten text, followed by the stand-ins of whole tokens."""
+        rewritten = [
+            "".join(chr(self._stand_ins.get(ord(character), ord(character))) for character in token)
+            for token in vocabulary
+        ]
+        return [*rewritten, *map(chr, self._whole_codes.values())]
 
     def look_up(self, points: tf.RaggedTensor, *, with_origins: bool) -> Characters:
         """Return the characters of texts from their code points, `(R, characters)`."""
@@ -242,16 +250,16 @@ class CharacterRules:
 
     def with_special_tokens(self, characters: Characters, points: tf.Tensor, tokens: Collection[str]) -> Characters:
         """Replace each of these special tokens by one character, its stand-in."""
-        matched = WholeTokens(([*map(ord, token)], self._special_codes[token]) for token in tokens)
+        matched = WholeTokens(([*map(ord, token)], self._whole_codes[token]) for token in tokens)
         return _replace_tokens(characters, points, matched)
 
     def with_added_tokens(self, characters: Characters) -> Characters:
         """Replace each added token by one character, in texts that consist of stand-ins."""
-        if self._added_tokens is None:
+        if self._added is None:
             return characters
         line_ends = characters.splits[1:] - 1  # no token continues in the next text
         values = _update(characters.codes & LOW_BITS, line_ends, -1)
-        return _remove_dropped(_replace_tokens(characters, values, self._added_tokens))
+        return _remove_dropped(_replace_tokens(characters, values, self._added))
 
     def apply_complex_rules(self, characters: Characters) -> Characters:
         """Apply the rules for characters that become none or several, or depend on their neighbours."""
@@ -329,7 +337,7 @@ def _replace_tokens(characters: Characters, values: tf.Tensor, tokens: WholeToke
 
 
 def find_complex_texts(characters: Characters) -> tf.Tensor:
-    """Return the int64 indices of the texts that need `CharacterRules.apply_complex_rules`."""
+    """Return the int64 indices of the texts that need `CharacterTable.apply_complex_rules`."""
     places = tf.where(characters.codes & COMPLEX != 0)[:, 0]
     return tf.unique(tf.searchsorted(characters.splits, places, side="right", out_type=tf.int64) - 1)[0]
 

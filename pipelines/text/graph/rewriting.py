@@ -5,22 +5,15 @@ characters and rewritten in the alphabet of a `CharacterTable`.
 """
 
 import re
-import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from bert_keras.errors import InputError, UnsupportedTokenizerError
-from bert_keras.pipelines.text.graph.characters import (
-    LOW_BITS,
-    CharacterRules,
-    Characters,
-    CharacterTable,
-    find_complex_texts,
-)
-from bert_keras.pipelines.text.text_rules import TextRules
+from bert_keras.errors import InputError
+from bert_keras.pipelines.text.graph.characters import LOW_BITS, Characters, CharacterTable, find_complex_texts
+from bert_keras.pipelines.text.portable_tokenizer import TokenizerSpec
 from bert_keras.pipelines.text.vocabulary import MAX_TOKEN_BYTES
 
 _MAX_PATTERN_CHARACTERS = 5_000  # RE2 has memory for at least 10,000
@@ -66,41 +59,56 @@ class Sources(NamedTuple):
 
 
 class Rewriter:
-    """Rewrite texts by text rules, in the alphabet of a character table for the same rules.
+    """Rewrite texts by the rules of a tokenizer, in the alphabet of a character table.
 
     Args:
-        rules: the text rules.
-        table: the character table.
-        special_tokens: the tokens with stand-ins in `table`.
-        never_split: those of them that are never split.
-        added_tokens: the tokens that are matched in normalized text; their stand-ins follow the others in `table`.
+        spec: the arguments of the tokenizer.
+
+    Raises:
+        InputError: see `CharacterTable`.
     """
 
-    def __init__(
-        self,
-        rules: TextRules,
-        table: CharacterTable,
-        special_tokens: tuple[str, ...],
-        never_split: tuple[str, ...] = (),
-        added_tokens: tuple[str, ...] = (),
-    ):
-        self._rules, self._special_tokens, self._never_split = rules, special_tokens, never_split
-        normalized = [table.normalize(token) for token in added_tokens]
-        added_codes = dict(zip(normalized, table.special[len(special_tokens) :], strict=True))
-        self._character_rules = CharacterRules(table, special_tokens, rules.max_input_chars_per_word, added_codes)
+    def __init__(self, spec: TokenizerSpec):
+        self._spec, self._rules = spec, spec.rules
+        self._never_split = () if spec.rules.is_mediapipe else spec.additional_special_tokens
+        self._table = CharacterTable(spec)
+        added_tokens = ("".join(map(chr, token)) for token in self._table.added_tokens.values())
+        # in folded text; a space is any white space of plain text
         self._added_pattern = _make_plain_pattern(
-            ("".join(map(chr, token)) for token in normalized), _escape_normalized
+            added_tokens, lambda text: re.escape(text).replace(r"\ ", r"[\t\n\r ]")
         )
         self._special_patterns = {
-            tokens: _make_plain_pattern(tokens, re.escape) for tokens in {special_tokens, never_split}
+            tokens: _make_plain_pattern(tokens, re.escape) for tokens in {spec.special_tokens, self._never_split}
         }
-        self._not_utf8 = _NONCHARACTER if rules.is_mediapipe else _REPLACEMENT_CHARACTER
-        word = f"[0-9A-Za-z]{{0,{rules.max_input_chars_per_word}}}"
+        self._not_utf8 = _NONCHARACTER if spec.rules.is_mediapipe else _REPLACEMENT_CHARACTER
+        word = f"[0-9A-Za-z]{{0,{spec.rules.max_input_chars_per_word}}}"
         self._plain_pattern = rf"({word}[\t\n\r -/:-@\[-`{{-~])*{word}"
+
+    def make_word_piece(self) -> tf_text.FastWordpieceTokenizer:
+        """Return tensorflow-text's WordPiece for rewritten text.
+
+        Its vocabulary is that of the tokenizer, followed by the stand-ins of special and added tokens.
+
+        Raises:
+            InputError: a token of the vocabulary is too long.
+        """
+        rewritten = self._table.rewrite_vocabulary(self._spec.vocabulary)
+        for token, in_bytes in zip(self._spec.vocabulary, map(str.encode, rewritten), strict=False):
+            if len(in_bytes.removeprefix(b"##")) > MAX_TOKEN_BYTES:
+                raise InputError(
+                    f"the vocabulary's token {token[:20]!r}... has {len(token)} characters; expected at most "
+                    f"{MAX_TOKEN_BYTES}, or {MAX_TOKEN_BYTES // 4} outside ASCII: learn a vocabulary of shorter tokens"
+                )
+        return tf_text.FastWordpieceTokenizer(
+            rewritten,
+            unknown_token="[UNK]",
+            max_bytes_per_word=4 * self._rules.max_input_chars_per_word,
+            token_out_type=tf.int32,
+        )
 
     def unsplit_tokens(self, keep_special_tokens: bool) -> tuple[str, ...]:
         """Return the special tokens that are not split."""
-        return self._special_tokens if keep_special_tokens else self._never_split
+        return self._spec.special_tokens if keep_special_tokens else self._never_split
 
     def rewrite(
         self, texts: tf.Tensor, keep_special_tokens: bool, *, with_sources: bool
@@ -139,14 +147,14 @@ class Rewriter:
         """Rewrite the texts at the indices `selected` `(R,)`: all by the simple rules, then some by all rules."""
         points, starts = self._decode(tf.gather(texts, selected))
         with_origins = with_sources or self._rules.is_mediapipe
-        characters = self._character_rules.look_up(points, with_origins=with_origins)
+        characters = self._table.look_up(points, with_origins=with_origins)
         if unsplit:
-            characters = self._character_rules.with_special_tokens(characters, points.flat_values, unsplit)
+            characters = self._table.with_special_tokens(characters, points.flat_values, unsplit)
         complex_texts = find_complex_texts(characters)
         strings, writing = self._write(characters, starts.flat_values)
 
         def write_complex():
-            rewritten = self._character_rules.apply_complex_rules(characters.select_texts(complex_texts))
+            rewritten = self._table.apply_complex_rules(characters.select_texts(complex_texts))
             complex_strings, complex_writing = self._write(rewritten, starts.flat_values)
             all_strings = tf.tensor_scatter_nd_update(strings, complex_texts[:, tf.newaxis], complex_strings)
             return all_strings, writing.concat(complex_writing) if with_sources else ()
@@ -184,9 +192,9 @@ class Rewriter:
     def _write(self, characters: Characters, starts: tf.Tensor) -> tuple[tf.Tensor, Writing | tuple]:
         """Return texts `(R,)`, and their `Writing` if the characters have origins."""
         in_bytes = self._rules.is_mediapipe
-        characters = self._character_rules.with_added_tokens(characters)
+        characters = self._table.with_added_tokens(characters)
         places = tf.gather(starts, characters.origins[0]) if in_bytes else None
-        codes = self._character_rules.mark_long_words(characters.codes, places)
+        codes = self._table.mark_long_words(characters.codes, places)
         stand_ins = codes & LOW_BITS
         ragged = tf.RaggedTensor.from_row_splits(stand_ins, characters.splits, validate=False)
         strings = tf.strings.unicode_encode(ragged, "UTF-8")
@@ -217,11 +225,6 @@ def _make_plain_pattern(tokens: Iterable[str], escape: Callable[[str], str]) -> 
             break
         prefixes = longer
     return "|".join(map(escape, sorted(prefixes)))
-
-
-def _escape_normalized(text: str) -> str:
-    """Return the pattern of a normalized token in folded text, where a space is any white space of plain text."""
-    return "".join(r"[\t\n\r ]" if character == " " else re.escape(character) for character in text)
 
 
 def map_to_original(
@@ -260,51 +263,3 @@ def map_to_original(
         )
 
     return tf.cond(tf.size(writing.text_starts) > 0, look_up, lambda: (starts, ends))
-
-
-def make_word_piece(
-    table: CharacterTable, vocabulary: Sequence[str], max_word_length: int
-) -> tf_text.FastWordpieceTokenizer:
-    """Return tensorflow-text's WordPiece for rewritten text, whose words are at most `max_word_length` characters.
-
-    Its vocabulary is `vocabulary`, followed by the stand-ins of special tokens.
-    """
-    tokens = [table.rewrite_token(token) for token in vocabulary]
-    for token, rewritten in zip(vocabulary, tokens, strict=True):
-        if len(rewritten.removeprefix("##").encode()) > MAX_TOKEN_BYTES:
-            raise InputError(
-                f"the vocabulary's token {token[:20]!r}... has {len(token)} characters; expected at most "
-                f"{MAX_TOKEN_BYTES}, or {MAX_TOKEN_BYTES // 4} outside ASCII: learn a vocabulary of shorter tokens"
-            )
-    return tf_text.FastWordpieceTokenizer(
-        [*tokens, *map(chr, table.special)],
-        unknown_token="[UNK]",
-        max_bytes_per_word=4 * max_word_length,
-        token_out_type=tf.int32,
-    )
-
-
-def fold_letters(token: str) -> str:
-    """Return every letter that the letters of a token can become: with folded case, with and without accents."""
-    return unicodedata.normalize("NFD", token.lower()) + unicodedata.normalize("NFC", token.lower())
-
-
-def check_added_tokens(tokens: Sequence[str], table: CharacterTable, rules: TextRules) -> None:
-    """Raise `InputError` unless each added token occurs in normalized text and differs there from the others."""
-    if tokens and rules.is_mediapipe:
-        raise InputError(
-            f"added_tokens has {tokens[0]!r}, which text_rules 'mediapipe' splits; expected no added tokens: remove it"
-        )
-    seen: dict[tuple[int, ...], str] = {}
-    for token in tokens:
-        stand_ins = table.normalize(token)
-        if not stand_ins or not table.is_known(stand_ins) or token.startswith("##"):
-            raise UnsupportedTokenizerError(
-                f"the added token {token!r} never occurs in normalized text; expected letters, marks that are not "
-                "stripped or punctuation, without ## before them: remove it from added_tokens"
-            )
-        if (other := seen.setdefault(stand_ins, token)) != token:
-            raise UnsupportedTokenizerError(
-                f"the added tokens {other!r} and {token!r} are equal in normalized text; expected different tokens: "
-                "remove one"
-            )

@@ -45,28 +45,20 @@ class BatchRunner:
             *options: hashable arguments.
         """
         if tf.executing_eagerly():
-            if self._runs_op_by_op(texts, function.__name__, *options):
+            key = (function.__name__, *options)
+            is_small = texts.shape[0] <= _EAGER_TEXTS
+            if is_small and key not in self._graphs and self._num_eager_batches[key] < EAGER_BATCHES:
+                self._num_eager_batches[key] += 1
                 return tuple(function(texts, *options))
-            return map_in_chunks(self._graph(function, *options), texts)
+            if key not in self._graphs:
+                run = without_autograph(lambda texts: function(texts, *options))
+                self._graphs[key] = tf.function(run, input_signature=[tf.TensorSpec([None], tf.string)])
+            return map_in_chunks(self._graphs[key], texts)
         results = function(texts, *options)
         if texts.shape.rank == 1 and texts.shape[0] is not None:  # tensorflow-text drops the static batch size
             for ragged in results:
                 ragged.row_splits.set_shape([texts.shape[0] + 1])
         return results
-
-    def _runs_op_by_op(self, texts: tf.Tensor, *key: Any) -> bool:
-        """Whether a batch is small, and too few came before it to trace a graph."""
-        if key in self._graphs or texts.shape[0] > _EAGER_TEXTS or self._num_eager_batches[key] == EAGER_BATCHES:
-            return False
-        self._num_eager_batches[key] += 1
-        return True
-
-    def _graph(self, function: Callable[..., RaggedTensors], *options: Any) -> Callable[[tf.Tensor], RaggedTensors]:
-        key = (function.__name__, *options)
-        if key not in self._graphs:
-            run = without_autograph(lambda texts: function(texts, *options))
-            self._graphs[key] = tf.function(run, input_signature=[tf.TensorSpec([None], tf.string)])
-        return self._graphs[key]
 
 
 def map_in_chunks(function: Callable[[tf.Tensor], RaggedTensors], texts: tf.Tensor) -> RaggedTensors:

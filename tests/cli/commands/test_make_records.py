@@ -12,8 +12,11 @@ import pytest
 
 from bert_keras.cli.main import main, parser
 from bert_keras.pipelines.corpus.text_sources import find_sources
-from bert_keras.pipelines.records import FileText, RecordSettings, read_manifest, write_records
+from bert_keras.pipelines.records.documents import FileText
+from bert_keras.pipelines.records.making_records import write_records
+from bert_keras.pipelines.records.manifest import read_manifest
 from bert_keras.pipelines.records.records_folder import count_finished_blocks
+from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 TOKENS = "[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat on a mat dog ran off with hat . ,".split()
@@ -183,7 +186,7 @@ def test_beam_writes_the_same_bytes(cli, workplace):
 def test_beam_is_loaded_only_on_request():
     code = (
         "import sys; from bert_keras.cli.main import main; main(['make-records', 'no', 'out']);"
-        "import bert_keras.pipelines.records.records_folder;"
+        "import bert_keras.pipelines.records.making_records;"
         "sys.exit(sorted({'tensorflow', 'apache_beam'} & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

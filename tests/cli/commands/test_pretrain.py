@@ -14,7 +14,9 @@ from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.cli.commands.pretrain import resolve_settings
 from bert_keras.cli.main import main, parser
 from bert_keras.pipelines.corpus.text_sources import find_sources
-from bert_keras.pipelines.records import FileText, read_manifest, write_records
+from bert_keras.pipelines.records.documents import FileText
+from bert_keras.pipelines.records.making_records import write_records
+from bert_keras.pipelines.records.manifest import read_manifest
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.continued_pretraining import check_start_tokenizer, resolve_start
 from tests.marks import slow_except

@@ -14,7 +14,7 @@ from bert_keras.cli.commands.pretrain import resolve_settings
 from bert_keras.cli.main import main, parser
 from bert_keras.cli.options import training_options
 from bert_keras.extras import make_python_command
-from bert_keras.pipelines.records import write_records
+from bert_keras.pipelines.records.making_records import write_records
 from bert_keras.publishing import publish_folder
 
 REPOSITORY = pathlib.Path(__file__).parents[3]

@@ -12,7 +12,8 @@ from tokenizers import Tokenizer, normalizers
 
 import bert_keras as bk
 from bert_keras.cli.main import main
-from bert_keras.pipelines.records import list_shard_paths, parse_records, read_manifest
+from bert_keras.pipelines.records.manifest import list_shard_paths, read_manifest
+from bert_keras.pipelines.records.record import parse_records
 from bert_keras.pipelines.text.vocabulary import read_vocabulary
 from tests import pud
 from tests.marks import slow, slow_except

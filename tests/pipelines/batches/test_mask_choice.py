@@ -8,6 +8,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bert_keras.pipelines.batches.epochs import make_example_seeds, uniform, uniform_at
 from bert_keras.pipelines.batches.masking import (
     MaskingTokens,
     choose_tokens,
@@ -17,7 +18,6 @@ from bert_keras.pipelines.batches.masking import (
     find_word_starts,
     mask_tokens,
 )
-from bert_keras.pipelines.batches.seeds import make_example_seeds, uniform, uniform_at
 
 # a vocabulary of 5 special tokens, 40 words and 20 "##" tokens
 SPECIAL, MASK_ID, FIRST_CONTINUATION, VOCABULARY_SIZE = 5, 4, 45, 65

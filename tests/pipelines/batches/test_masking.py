@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.features import FEATURES
+from bert_keras.pipelines.batches.epochs import make_example_seeds, random_bits_at
 from bert_keras.pipelines.batches.masking import (
     ELECTRA_REPLACE_RATES,
     UNITS,
@@ -15,7 +16,6 @@ from bert_keras.pipelines.batches.masking import (
     get_default_max_predictions,
     mask_tokens,
 )
-from bert_keras.pipelines.batches.seeds import make_example_seeds, random_bits_at
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 

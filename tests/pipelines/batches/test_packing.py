@@ -13,7 +13,7 @@ from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 from tests.marks import slow, slow_except
 
-IDS = {"cls_id": 2, "sep_id": 3, "pad_id": 9}
+IDS = {"special_ids": (2, 3, 9)}
 PADDINGS = {
     "longest": {},
     "fixed": {"pad_to_length": 11},

@@ -12,10 +12,11 @@ from bert_keras.errors import InputError
 from bert_keras.features import FEATURES
 from bert_keras.files import compute_digest
 from bert_keras.pipelines.batches import pretraining_batches
+from bert_keras.pipelines.batches.epochs import make_example_seeds
 from bert_keras.pipelines.batches.masking import ELECTRA_REPLACE_RATES, MaskingTokens, mask_tokens
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
-from bert_keras.pipelines.batches.seeds import make_example_seeds
-from bert_keras.pipelines.records import Record, serialize_records, write_records
+from bert_keras.pipelines.records.making_records import write_records
+from bert_keras.pipelines.records.record import Record, serialize_records
 from tests.marks import slow, slow_except
 
 LENGTH, MAX_EXAMPLES = 23, 3

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_keras.pipelines.batches.pretraining_batches import pad_records, pad_sentence_labels
-from bert_keras.pipelines.records import Record, parse_records, serialize_records
+from bert_keras.pipelines.records.record import Record, parse_records, serialize_records
 
 RECORDS = [
     Record([2, 5, 3, 6, 7, 3], [(3, 3)], [1]),

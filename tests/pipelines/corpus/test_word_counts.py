@@ -11,7 +11,7 @@ from tokenizers import normalizers, pre_tokenizers
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus import word_counts
-from bert_keras.pipelines.corpus.word_counts import MAX_WORD_LENGTH, count_words
+from bert_keras.pipelines.corpus.word_counts import MAX_WORD_LENGTH, Splitting, count_words
 from tests.marks import slow
 
 
@@ -47,7 +47,7 @@ def test_words_equal_those_of_hugging_face(sentences, lowercase):
         "Stra\u00dfe",
         "\u4e2d\u6587a",
     ]
-    counted = count_words(text, lowercase=lowercase)
+    counted = count_words(text, Splitting(lowercase))
     assert counted.counts == reference(text, lowercase)
     assert counted.num_words == sum(counted.counts.values())
     assert counted.num_forgotten == counted.most_forgotten == 0
@@ -64,7 +64,9 @@ def test_counts_and_their_order_do_not_depend_on_the_number_of_workers(sentences
 
 def test_characters_of_the_text_and_of_long_words_are_counted():
     """Before normalization, without white space and special tokens."""
-    counted = count_words(["\u00c4b \u00e4 [E1]c", "x" * 101 + " " + "y" * 100, "z" * 300], special_tokens=["[E1]"])
+    counted = count_words(
+        ["\u00c4b \u00e4 [E1]c", "x" * 101 + " " + "y" * 100, "z" * 300], Splitting(special_tokens=("[E1]",))
+    )
     assert counted.num_characters == 2 + 1 + 1 + 101 + 100 + 300
     assert counted.characters == {"\u00c4": 1, "\u00e4": 1}
     assert counted.num_long == 101 + 300
@@ -83,7 +85,7 @@ def test_the_most_frequent_half_of_too_many_words_is_kept_and_the_first_of_equal
     counted = count_words(["a a a a a f b b b c c c d d d e e g"], max_words=max_words)
     assert counted.counts == held
     assert counted.most_forgotten == most_forgotten
-    assert count_words(["f a a a b b c c"], max_words=3, lowercase=False).counts == {"a": 3}
+    assert count_words(["f a a a b b c c"], Splitting(lowercase=False), max_words=3).counts == {"a": 3}
 
 
 def test_the_rarest_words_are_forgotten_with_a_warning(sentences, monkeypatch, caplog):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.pipelines.records import Record, list_shard_paths, parse_records, read_manifest
+from bert_keras.pipelines.records.manifest import list_shard_paths, read_manifest
+from bert_keras.pipelines.records.record import Record, parse_records
 
 
 @pytest.fixture(scope="session")

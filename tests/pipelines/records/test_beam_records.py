@@ -7,8 +7,9 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_sources import find_sources
-from bert_keras.pipelines.records import DocumentText, FileText, write_records
-from bert_keras.pipelines.records.beam_records import split_beam_options, write_records_with_beam
+from bert_keras.pipelines.records.beam_records import split_beam_options
+from bert_keras.pipelines.records.documents import DocumentText, FileText
+from bert_keras.pipelines.records.making_records import write_records
 from tests.marks import slow
 
 pytestmark = [
@@ -36,7 +37,7 @@ def text(make_text, tmp_path):
 def test_beam_writes_the_bytes_of_write_records(text, tiny_tokenizer, tmp_path, objective, read_records):
     settings = {**SETTINGS, "sentence_objective": objective}
     local = write_records(tmp_path / "local", text(), tiny_tokenizer, **settings)
-    beam = write_records_with_beam(tmp_path / "beam", text(), tiny_tokenizer, options=OPTIONS, **settings)
+    beam = write_records(tmp_path / "beam", text(), tiny_tokenizer, beam_options=OPTIONS, **settings)
     assert beam == local
     assert read_content(tmp_path / "beam") == read_content(tmp_path / "local")
     records = [sorted(map(str, read_records(tmp_path / name))) for name in ("beam", "local")]
@@ -59,7 +60,7 @@ def test_beam_resumes_with_the_finished_blocks(text, tiny_tokenizer, tmp_path):
         write_records(tmp_path / "out", text(), tiny_tokenizer, **SETTINGS, progress=stop)
     shard = tmp_path / ".out.partial/train-00000.tfrecord"
     inode = shard.stat().st_ino
-    write_records_with_beam(tmp_path / "out", text(), tiny_tokenizer, options=OPTIONS, **SETTINGS)
+    write_records(tmp_path / "out", text(), tiny_tokenizer, beam_options=OPTIONS, **SETTINGS)
     assert (tmp_path / "out/train-00000.tfrecord").stat().st_ino == inode
     write_records(tmp_path / "local", text(), tiny_tokenizer, **SETTINGS)
     assert read_content(tmp_path / "out") == read_content(tmp_path / "local")
@@ -69,12 +70,12 @@ def test_invalid_input_gives_the_error_of_write_records(tiny_tokenizer, tmp_path
     (tmp_path / "bad.txt").write_bytes(b"a b\n\nc \xff")
     bad = FileText(find_sources(tmp_path / "bad.txt"))
     with pytest.raises(InputError, match=r"bad\.txt, line 3: byte 0xff at column 3 is not UTF-8"):
-        write_records_with_beam(tmp_path / "out", bad, tiny_tokenizer, options=OPTIONS, **SETTINGS)
+        write_records(tmp_path / "out", bad, tiny_tokenizer, beam_options=OPTIONS, **SETTINGS)
     with pytest.raises(InputError, match=r"the text has 1 document\(s\).*blank line"):
-        write_records_with_beam(tmp_path / "out", DocumentText([["a", "b"]]), tiny_tokenizer, **SETTINGS)
+        write_records(tmp_path / "out", DocumentText([["a", "b"]]), tiny_tokenizer, beam_options=[], **SETTINGS)
     assert [path.name for path in tmp_path.iterdir()] == ["bad.txt"]
     with pytest.raises(InputError, match="workers cannot read standard input"):
-        write_records_with_beam(tmp_path / "out", FileText(find_sources("-")), tiny_tokenizer, **SETTINGS)
+        write_records(tmp_path / "out", FileText(find_sources("-")), tiny_tokenizer, beam_options=[], **SETTINGS)
 
 
 def test_missing_beam_is_reported_with_the_install_command(monkeypatch):

@@ -2,12 +2,11 @@
 
 import itertools
 import math
+import types
 
 import pytest
 
 from bert_keras.pipelines.records.documents import Block, is_held_out, plan_blocks
-
-SETTINGS = {"block_bytes": 100, "seed": 5, "held_out_rate": 0.3}
 
 
 def list_passages(documents):
@@ -20,8 +19,13 @@ def make_documents(lengths):
     return [[f"d{number:02}p{index:04}" for index in range(length)] for number, length in enumerate(lengths)]
 
 
-def plan(documents, **changes):
-    return list(plan_blocks(list_passages(documents), **{**SETTINGS, **changes}))
+def make_settings(**changes):
+    """Make the settings that blocks depend on; `RecordSettings` has a minimum size of blocks."""
+    return types.SimpleNamespace(**{"block_bytes": 100, "seed": 5, "held_out_rate": 0.3, **changes})
+
+
+def plan(documents, reread=None, **changes):
+    return list(plan_blocks(list_passages(documents), make_settings(**changes), reread))
 
 
 def group_documents(blocks):
@@ -66,10 +70,10 @@ def test_document_that_ends_at_a_split_leaves_no_empty_part():
 
 def test_empty_documents_and_repeated_ends_have_no_effect():
     passages = ["", "", "a", "", "", "b", "c", "", ""]
-    [block] = plan_blocks(passages, **SETTINGS)
+    [block] = plan_blocks(passages, make_settings())
     assert list(block.documents()) == [(0, 0, [b"a"]), (1, 0, [b"b", b"c"])]
     assert plan([]) == []
-    assert list(plan_blocks(["a"], **SETTINGS)) == [Block(0, 0, 0, b"a")]
+    assert list(plan_blocks(["a"], make_settings())) == [Block(0, 0, 0, b"a")]
 
 
 def test_text_is_read_only_up_to_the_requested_block():
@@ -81,7 +85,7 @@ def test_text_is_read_only_up_to_the_requested_block():
             num_read += 1
             yield f"{number:09}" if number % 5 else ""
 
-    blocks = plan_blocks(passages(), **SETTINGS)
+    blocks = plan_blocks(passages(), make_settings())
     for number in range(1, 30):
         next(blocks)
         assert num_read <= 30 * number

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from bert_keras.pipelines.records.examples import generate_full_sentences
+from bert_keras.pipelines.records.block_records import generate_full_sentences
+from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.records.tokenized_documents import TokenizedText
 
 from .made_text import make_tokenized_text
@@ -12,11 +13,8 @@ SEP = -1
 
 
 def generate(documents, max_sequence_length=37, **options):
-    text = make_tokenized_text(documents)
-    return [
-        sequence.tolist()
-        for sequence in generate_full_sentences(text, max_sequence_length=max_sequence_length, sep_id=SEP, **options)
-    ]
+    settings = RecordSettings(max_sequence_length, sentence_objective="none", **options)
+    return [sequence.tolist() for sequence in generate_full_sentences(make_tokenized_text(documents), settings, SEP)]
 
 
 def generate_with_lists(documents, room):
@@ -67,7 +65,7 @@ def test_long_sentence_starts_a_sequence_and_its_rest_is_followed_by_the_next():
 def test_documents_of_a_split_need_not_be_adjacent():
     text = make_tokenized_text([[[1, 2]], [[3]], [[4], [5]]])
     text = TokenizedText(text.ids, text.starts, [text.documents[0], text.documents[2]], [])
-    [sequence] = generate_full_sentences(text, max_sequence_length=9, sep_id=SEP)
+    [sequence] = generate_full_sentences(text, RecordSettings(9, sentence_objective="none"), SEP)
     assert sequence.tolist() == [1, 2, SEP, 4, 5]
     assert sequence.dtype == np.int32
 

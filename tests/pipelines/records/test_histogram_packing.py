@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from bert_keras.pipelines.records.examples import pack_by_histogram
+from bert_keras.pipelines.records.block_records import pack_by_histogram
 from tests.marks import slow_except
 
 

@@ -7,8 +7,8 @@ import pytest
 from tokenizers import normalizers, pre_tokenizers
 
 from bert_keras.pipelines.records.tokenized_documents import KnownCharacters
+from bert_keras.pipelines.text.portable_tokenizer import TokenizerSpec
 from bert_keras.pipelines.text.text_rules import TextRules
-from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 
 LETTERS = "ab\u00e9\u0e01\u0e31\u4e2d\uac00\u2260,\u3000 \u00a0\u00ad\u0301\u01c4"

@@ -7,8 +7,8 @@ import pytest
 import bert_keras as bk
 from bert_keras.pipelines.corpus.text_sources import find_sources
 from bert_keras.pipelines.records.documents import FileText
+from bert_keras.pipelines.records.making_records import write_records
 from bert_keras.pipelines.records.manifest import read_manifest
-from bert_keras.pipelines.records.records_folder import write_records
 
 SENTENCES = "play a b .\nunable un\n\nplaying c d\na b c\n\nd , unable\n"
 SETTINGS = {"max_sequence_length": 24, "held_out_rate": 0.3, "packed": True, "seed": 3}

@@ -8,7 +8,7 @@ import bert_keras as bk
 from bert_keras.files import compute_digest
 from bert_keras.pipelines.records.manifest import list_shard_paths, make_manifest, read_manifest
 from bert_keras.pipelines.records.settings import RecordSettings
-from bert_keras.pipelines.text.tokenizer_spec import TokenizerSpec
+from bert_keras.pipelines.text.portable_tokenizer import TokenizerSpec
 from tests.fuzzing import fuzz, mutate_json
 from tests.marks import slow
 

@@ -1,4 +1,4 @@
-"""Records survive serialization, and the fast serialization gives the same bytes as TensorFlow."""
+"""Records survive serialization, and lists and arrays give the same bytes as TensorFlow's own constructors."""
 
 import numpy as np
 import pytest
@@ -40,9 +40,3 @@ def test_records_are_parsed_eagerly_and_in_a_graph():
         assert parsed["token_ids"].to_list() == [record.token_ids for record in RECORDS]
         assert parsed["lengths"].to_list() == [[list(pair) for pair in record.lengths] for record in RECORDS]
         assert parsed["sentence_labels"].to_list() == [list(record.sentence_labels) for record in RECORDS]
-
-
-@pytest.mark.parametrize("ids", [[3, -1], [3, 2**21]])
-def test_token_id_out_of_range_is_rejected(ids):
-    with pytest.raises(ValueError, match="expected 0 to 2097151"):
-        list(serialize_records([Record(ids, [(2, 0)])]))

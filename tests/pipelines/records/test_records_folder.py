@@ -12,18 +12,12 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_sources import find_sources
-from bert_keras.pipelines.records import (
-    FileText,
-    RecordSettings,
-    TokenizerSpec,
-    list_shard_paths,
-    read_manifest,
-    records_folder,
-)
-from bert_keras.pipelines.records import write_records as write
-from bert_keras.pipelines.records.documents import is_held_out
-from bert_keras.pipelines.records.manifest import QUALITY_COUNTS
-from bert_keras.pipelines.text.portable_tokenizer import write_settings
+from bert_keras.pipelines.records import making_records
+from bert_keras.pipelines.records.documents import FileText, is_held_out
+from bert_keras.pipelines.records.making_records import write_records as write
+from bert_keras.pipelines.records.manifest import QUALITY_COUNTS, list_shard_paths, read_manifest
+from bert_keras.pipelines.records.settings import RecordSettings
+from bert_keras.pipelines.text.portable_tokenizer import TokenizerSpec, write_settings
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.staging import LISTING
 from tests.marks import slow, slow_except
@@ -231,8 +225,8 @@ def test_what_worker_processes_receive_gives_the_same_bytes(text, tiny_tokenizer
         run = map_in_order if num_workers == 1 else map_with_two_workers
         return run(*arguments, num_workers=num_workers, **options)
 
-    map_in_order = records_folder.map_in_order
-    monkeypatch.setattr(records_folder, "map_in_order", map_blocks)
+    map_in_order = making_records.map_in_order
+    monkeypatch.setattr(making_records, "map_in_order", map_blocks)
     check_workers(text, tiny_tokenizer, tmp_path, 2)
 
 

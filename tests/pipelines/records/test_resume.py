@@ -12,9 +12,10 @@ import time
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.records import DocumentText, read_manifest
-from bert_keras.pipelines.records import records_folder as folder_module
-from bert_keras.pipelines.records import write_records as write
+from bert_keras.pipelines.records import making_records
+from bert_keras.pipelines.records.documents import DocumentText
+from bert_keras.pipelines.records.making_records import write_records as write
+from bert_keras.pipelines.records.manifest import read_manifest
 from bert_keras.pipelines.records.records_folder import count_finished_blocks, get_partial_path
 from bert_keras.staging import lock_folder
 from tests.marks import slow
@@ -63,13 +64,13 @@ def stop_run(folder, text, tokenizer, num_blocks=3, error=StoppedError, **change
 def processed_blocks(monkeypatch):
     """Indices of the blocks that the run actually processes."""
     processed = []
-    make_worker = folder_module.make_block_worker
+    make_worker = making_records.make_block_worker
 
     def make_recording_worker(*arguments, **options):
         work = make_worker(*arguments, **options)
         return lambda block: (processed.append(block.index), work(block))[1]
 
-    monkeypatch.setattr(folder_module, "make_block_worker", make_recording_worker)
+    monkeypatch.setattr(making_records, "make_block_worker", make_recording_worker)
     return processed
 
 
@@ -210,7 +211,9 @@ def test_unwritable_path_is_rejected(text, tiny_tokenizer, tmp_path):
 # reversed text, which is sufficient for this test.
 SCRIPT = """
 import sys, time
-from bert_keras.pipelines.records import TokenizerSpec, records_folder, write_records
+from bert_keras.pipelines.records import making_records
+from bert_keras.pipelines.records.making_records import write_records
+from bert_keras.pipelines.text.portable_tokenizer import TokenizerSpec
 from bert_keras.pipelines.records.documents import Shard
 from bert_keras.pipelines.records.manifest import COUNTS, QUALITY_COUNTS
 
@@ -220,7 +223,7 @@ def make_reverser(settings, tokenizer, sentences, *, num_threads=None):
         return {"train": Shard(block.text[::-1] * 20, dict.fromkeys((*COUNTS, *QUALITY_COUNTS), 1))}
     return reverse
 
-records_folder.make_block_worker = make_reverser
+making_records.make_block_worker = make_reverser
 spec = TokenizerSpec(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
 documents = [[f"document {d} line {n}" for n in range(40)] for d in range(100)]
 if __name__ == "__main__":

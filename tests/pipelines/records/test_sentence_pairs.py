@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.records.examples import (
+from bert_keras.pipelines.records.block_records import (
     generate_next_sentence_pairs,
     generate_sentence_order_pairs,
 )
+from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.records.tokenized_documents import Document, TokenizedText
 
 from .made_text import make_tokenized_text
@@ -26,11 +27,11 @@ def documents(make_documents):
     return make_documents(NUM_DOCUMENTS)
 
 
-def make_pairs(documents, pairs=generate_next_sentence_pairs, **changes):
+def make_pairs(documents, pairs=generate_next_sentence_pairs, duplicate=0, **changes):
     """Return the pairs as `(first ids, second ids, label)`."""
     text = documents if isinstance(documents, TokenizedText) else make_tokenized_text(documents)
-    ids = text.ids.tolist()
-    return [(ids[a:b], ids[c:d], label) for a, b, c, d, label in pairs(text, **{**SETTINGS, **changes})]
+    ids, settings = text.ids.tolist(), RecordSettings(**{**SETTINGS, **changes})
+    return [(ids[a:b], ids[c:d], label) for a, b, c, d, label in pairs(text, settings, duplicate)]
 
 
 def find_document(ids):

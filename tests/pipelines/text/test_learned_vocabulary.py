@@ -10,10 +10,15 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.errors import InputError
-from bert_keras.pipelines.text.learned_vocabulary import learn_vocabulary
+from bert_keras.pipelines.text.learned_vocabulary import (
+    VocabularySettings,
+    choose_alphabet,
+    learn_vocabulary,
+    make_leading_tokens,
+    train_vocabulary,
+)
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, read_vocabulary
 from bert_keras.pipelines.text.vocabulary_settings import read_vocabulary_and_settings
-from bert_keras.pipelines.text.vocabulary_training import choose_alphabet, make_leading_tokens, train_vocabulary
 
 TEXT = ["the lower the better", "lowest and newest, wider and Wider", "caf\u00e9 \u4e2d\u6587 new-newer"] * 5
 
@@ -157,13 +162,14 @@ def test_the_trainer_receives_each_word_as_often_as_it_was_counted():
     """Except single letters, which have no neighbours to merge, and words beyond the alphabet, which are [UNK]."""
     calls = []
     words = {"low": 250_000, "lower": 7, "x": 900_000, "newest": 1_000_001}
-    alphabet = choose_alphabet(words, size=40).characters
-    vocabulary = train_vocabulary(words, size=40, alphabet=alphabet, progress=lambda *call: calls.append(call))
+    settings = VocabularySettings(40)
+    alphabet = choose_alphabet(words, settings).characters
+    vocabulary = train_vocabulary(words, alphabet, settings, lambda *call: calls.append(call))
     assert {"low", "newest", "lower"} < set(vocabulary)
     assert calls[-1] == (1_250_008, 1_250_008)
     assert calls == sorted(calls)
     assert 10 < len(calls) < 20
-    rare = train_vocabulary(words, size=40, alphabet=alphabet, min_frequency=8)
+    rare = train_vocabulary(words, alphabet, VocabularySettings(40, min_frequency=8))
     assert {"low", "newest"} < set(rare)
     assert not {"lower", "##er"} & set(rare)
 
@@ -218,17 +224,18 @@ def counts(characters, num_frequent=1200):
     ],
 )
 def test_the_default_alphabet_covers_the_text_if_it_fits(words, size, options, expected):
-    alphabet = choose_alphabet(words, size=size, **options)
+    alphabet = choose_alphabet(words, VocabularySettings(size, **options))
     assert len(alphabet.characters) == expected
 
 
 def test_the_size_needed_has_room_for_the_alphabet_needed():
     words = dict.fromkeys([*SYLLABLES, *CHARACTERS], 5)
-    alphabet = choose_alphabet(words, size=100)
-    characters = choose_alphabet(words, size=alphabet.size_needed).characters
+    alphabet = choose_alphabet(words, VocabularySettings(100))
+    settings = VocabularySettings(alphabet.size_needed)
+    characters = choose_alphabet(words, settings).characters
     assert len(characters) == alphabet.num_needed == 2399
     assert alphabet.size_needed == 5 + 2399 + 3 * 1199
-    vocabulary = train_vocabulary(words, size=alphabet.size_needed, alphabet=characters)
+    vocabulary = train_vocabulary(words, characters, settings)
     assert len(vocabulary) == 5 + 2399 + 1199
 
 
