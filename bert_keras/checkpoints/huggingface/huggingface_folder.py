@@ -336,12 +336,13 @@ def _find_weight(name: WeightName, tensors: dict[str, StoredWeight], record: Arc
 
 
 def _check_tied(tensors: dict[str, StoredWeight], record: Architecture, source: str) -> None:
-    """Raise `InputError` if the output matrix of the masked-LM head is not the token embedding."""
-    for name, table in ((name, tensors.get(own)) for name, own in record.tied.items() if name.endswith(".weight")):
-        if name in tensors and table is not None and not np.array_equal(tensors[name].read(), table.read()):
+    """Raise `InputError` if the output matrix of the masked-LM head is not the token embedding, or has two biases."""
+    for name, own in record.tied.items():
+        if name in tensors and own in tensors and not np.array_equal(tensors[name].read(), tensors[own].read()):
+            other = "the token embedding" if name.endswith(".weight") else tensors[own].name
             raise InputError(
-                f"{source}: {tensors[name].name} differs from the token embedding; expected them to be tied, as in "
-                "BERT: bert_keras does not support untied heads"
+                f"{source}: {tensors[name].name} differs from {other}; expected them to be tied, as in BERT: "
+                "bert_keras does not support untied heads"
             )
 
 
