@@ -278,10 +278,10 @@ def describe_field(name, number, kind, label="optional"):
 
 
 def make_settings_messages():
-    described = "".join(
-        f'message_type {{ name: "{name}" {" ".join(describe_field(field, *parts) for field, parts in fields.items())} }}'
-        for name, fields in _TABLE.items()
-    )
+    described = ""
+    for name, fields in _TABLE.items():
+        described_fields = " ".join(describe_field(field, *parts) for field, parts in fields.items())
+        described += f'message_type {{ name: "{name}" {described_fields} }} '
     file = text_format.Parse(
         f'name: "settings.proto" package: "settings" syntax: "proto3" {described}', descriptor_pb2.FileDescriptorProto()
     )

@@ -18,6 +18,11 @@ OMITTED_FIELDS = {  # resources and variants are TensorFlow's own; the others ar
     "tensorflow.TensorProto": {"resource_handle_val", "variant_val", "float8_val"},
     "tensorflow.TensorInfo": {"composite_tensor"},
     "tensorflow.serving.PredictRequest": {"predict_streamed_options", "client_id", "request_options"},
+    "tensorflow.serving.PredictLog": {"response"},
+    "tensorflow.serving.PredictionLog": {
+        *("log_metadata", "classify_log", "regress_log", "multi_inference_log", "session_run_log"),
+        "predict_streamed_log",
+    },
 }
 SCALARS = {
     "double": [0.1, -1e300, float("inf")],
@@ -48,7 +53,7 @@ def collect(messages: list[Descriptor]) -> dict[str, Descriptor | EnumDescriptor
 def find_descriptors() -> dict[str, Descriptor | EnumDescriptor]:
     """Return all our messages and enums that have an official definition at hand, keyed by full name."""
     descriptors = [one.DESCRIPTOR for one in vars(CLASSES).values()]
-    return collect([one for one in descriptors if one.file.package != HEALTH])
+    return collect([one for one in descriptors if one.file.package not in (HEALTH, "bert_keras")])
 
 
 OURS = find_descriptors()
@@ -59,7 +64,7 @@ ENUMS = [name for name, descriptor in OURS.items() if isinstance(descriptor, Enu
 @pytest.fixture(scope="module")
 def official():
     """The pool of the official messages; importing them takes TensorFlow's import time."""
-    for module in ("prediction_service_pb2", "model_service_pb2"):
+    for module in ("prediction_service_pb2", "model_service_pb2", "prediction_log_pb2"):
         importlib.import_module(f"tensorflow_serving.apis.{module}")
     importlib.import_module("tritonclient.grpc.service_pb2")
     return descriptor_pool.Default()
