@@ -290,7 +290,13 @@ def test_peak_memory_excludes_the_parent_process():
 
 
 def test_peak_memory_comes_from_the_resource_module_without_proc(monkeypatch):
-    monkeypatch.setattr("bert_keras.cli.console._read_linux_peak_memory", lambda: None)
     resource = pytest.importorskip("resource", reason="Windows has no resource module")
     unit = 1 if sys.platform == "darwin" else 1024
-    assert get_peak_memory() == resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+    def fail(*_, **__):
+        raise FileNotFoundError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pathlib.Path, "read_text", fail)
+        peak = get_peak_memory()
+    assert peak == resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -62,7 +62,8 @@ def test_bad_input_has_status_2(arguments, message, tmp_path, monkeypatch, capsy
 def test_lines_fit_the_terminal_and_columns_are_aligned(width, tmp_path, monkeypatch, capsys):
     folder = write_classifier(tmp_path / "model")
     (folder / "model.safetensors").write_bytes(b"damaged")
-    monkeypatch.setattr("bert_keras.cli.commands.doctor._get_width", lambda: width)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.chdir(folder)
     assert main(["doctor", "."]) == 1
     lines = capsys.readouterr().out.splitlines()
