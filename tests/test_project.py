@@ -41,7 +41,17 @@ PACKAGES = {
     "checkpoints": ("pipelines", "modeling", "hub", "architectures", "heads"),
     "tasks": ("metrics", "pipelines", "modeling", "checkpoints", "heads"),
     "serving": ("pipelines", "checkpoints", "tasks", "heads"),
-    "training": ("display", "distribution", "metrics", "tasks", "pipelines", "modeling", "checkpoints", "heads"),
+    "training": (
+        "display",
+        "distribution",
+        "metrics",
+        "tasks",
+        "pipelines",
+        "modeling",
+        "checkpoints",
+        "heads",
+        "architectures",
+    ),
     "export": ("pipelines", "modeling", "checkpoints", "metrics", "tasks", "serving", "hub", "heads"),
     "analysis": ("pipelines", "modeling", "checkpoints", "metrics", "tasks", "training", "architectures", "heads"),
     "doctor": (

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.architectures.known_architectures import get_architecture
 from bert_keras.checkpoints import save
 from bert_keras.checkpoints.huggingface.model_card import build_model_card
 from bert_keras.checkpoints.loading import load_with_head
@@ -16,7 +17,6 @@ from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
 from bert_keras.extras import check_tensorflow_backend
 from bert_keras.files import read_json
-from bert_keras.modeling import BertEncoder
 from bert_keras.pipelines.batches.epochs import BatchShare
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
@@ -274,8 +274,9 @@ def build_model(run: Pretraining, vocabulary_size: int) -> keras.Model:
     with dtype_policy_scope(run.model.dtype_policy):
         if run.model.start_from is None:
             config = run.model.bert_config(vocabulary_size, max(run.records.max_sequence_lengths))
-            config = dataclasses.replace(config, model_type=objective.model_type)
-            encoder = BertEncoder(config, pooler=objective.reads_pairs, name="encoder")
+            encoder = get_architecture(config.model_type).load_encoder()(
+                config, pooler=objective.reads_pairs, name="encoder"
+            )
             if objective.has_generator:
                 head["generator_config"] = run.model.generator_config(config)
             return model_class(encoder, **head)

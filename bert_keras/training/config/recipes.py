@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import tomli_w
 
+from bert_keras.architectures.known_architectures import get_architecture
+from bert_keras.checkpoints.huggingface.weight_names import get_head_rows
 from bert_keras.errors import InputError
 from bert_keras.pipelines.records.manifest import list_tokenizer_differences
 from bert_keras.pipelines.records.settings import build_remake_command
@@ -183,6 +185,7 @@ class Pretraining(RunSettings):
         try:
             # any vocabulary size will do: that of the records is not known yet, and the other sizes do not depend on it
             config = self.model.bert_config(30522, max(self.records.max_sequence_lengths))
+            get_head_rows(get_architecture(config.model_type), self.model.head.model_name)
             if objective.has_generator:
                 self.model.generator_config(config)
         except InputError as error:

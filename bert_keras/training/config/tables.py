@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from bert_keras.architectures.known_architectures import ARCHITECTURES, check_config
 from bert_keras.config import HIDDEN_ACTS, POSITION_TYPES, PRESETS, BertConfig
 from bert_keras.errors import InputError
 from bert_keras.heads.head import Head
@@ -65,6 +66,7 @@ class ModelSettings:
             logarithm of each token's frequency, so that no step is spent on learning it. Not with `start_from`.
         pretraining_dropout: whether the pretraining applies dropout. False keeps the dropout rates of the model, which
             are then those of its fine-tuning.
+        model_type: architecture of a new model, as in `config.json`. Default: that of the objective.
         num_layers ... initializer_range: fields of `BertConfig`. Default: those of the preset or of `start_from`.
     """
 
@@ -75,6 +77,7 @@ class ModelSettings:
     start_from: Text | None = None
     output_bias: Literal[OUTPUT_BIASES] = "zeros"
     pretraining_dropout: Flag = True
+    model_type: Literal[tuple(ARCHITECTURES)] | None = None
     num_layers: Count | None = None
     num_heads: Count | None = None
     hidden_dim: Count | None = None
@@ -106,7 +109,11 @@ class ModelSettings:
         """
         overrides = {name: value for name, value in to_plain_values(self).items() if name in MODEL_FIELDS}
         sizes = {"vocabulary_size": vocabulary_size, "max_sequence_length": max_sequence_length}
-        return BertConfig.from_preset(self.preset or DEFAULT_PRESET, **sizes, **overrides)
+        objective = self.head.objective
+        overrides = {"model_type": objective.model_type, **overrides}
+        config = BertConfig.from_preset(self.preset or DEFAULT_PRESET, **sizes, **overrides)
+        check_config(config, pooler=objective.reads_pairs)
+        return config
 
     def generator_config(self, config: BertConfig) -> BertConfig:
         """Return the config of ELECTRA's generator: `generator_size` times as wide (Clark et al. 2020, 3.2)."""
