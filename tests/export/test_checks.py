@@ -1,5 +1,6 @@
 """Parity checks run in separate processes while the next artifact is being written."""
 
+import contextlib
 import time
 
 import numpy as np
@@ -36,7 +37,7 @@ def program(tmp_path, monkeypatch):
 
 def test_requests_are_answered_in_order_and_timed_requests_return_only_seconds(program, tmp_path):
     program(PROGRAM.format(folder=program.real))
-    with FreshProcess("onnx", tmp_path, [REQUEST, REQUEST], [REQUEST] * 3) as process:
+    with contextlib.closing(FreshProcess("onnx", tmp_path, [REQUEST, REQUEST], [REQUEST] * 3)) as process:
         answers = process.answers()
     assert [outputs["y"].tolist() for outputs in answers.outputs] == [[1, 2, 3]] * 2
     assert len(answers.seconds) == 3
@@ -47,7 +48,7 @@ def test_requests_are_answered_in_order_and_timed_requests_return_only_seconds(p
 def test_timed_requests_wait_until_the_parent_process_is_idle(program, tmp_path):
     marked = PROGRAM.replace('inputs["x"] + 1}}', 'inputs["x"] + (open({mark!r}, "a").write("1") and 1)}}')
     program(marked.format(folder=program.real, mark=str(tmp_path / "answered")))
-    with FreshProcess("onnx", tmp_path, [REQUEST], [REQUEST] * 3) as process:
+    with contextlib.closing(FreshProcess("onnx", tmp_path, [REQUEST], [REQUEST] * 3)) as process:
         wait_for(tmp_path / "answered")
         with pytest.raises(Exception, match="timed out"):
             process._process.wait(0.5)

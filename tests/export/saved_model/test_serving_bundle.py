@@ -129,7 +129,6 @@ def test_strings_of_numpy_are_written_as_utf_8(model):
         ("serving_default", {}),
         ("ids", ids(1, 2, "int64")),
         ("serving_default", {"text": np.ones(2, "f")}),
-        ("serving_default", {"text": TEXTS[np.newaxis]}),
         ("ids", {**ids(1, 1), "input_ids": np.array([[99]], "int32")}),
     ],
 )

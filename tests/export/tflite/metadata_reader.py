@@ -10,16 +10,14 @@ from flatbuffers.number_types import UOffsetTFlags
 from flatbuffers.table import Table
 
 from bert_keras.errors import InputError
-from bert_keras.export.tflite.mediapipe_metadata import (
-    ENTRY,
-    IDENTIFIER,
-    VOCABULARY_FILE,
-    _File,
-    _Model,
-    _Subgraph,
-    _Tensor,
-)
+from bert_keras.export.tflite.mediapipe_metadata import ENTRY, IDENTIFIER, VOCABULARY_FILE
 from bert_keras.export.tflite.tflite_file import parse_tflite, read_metadata_entry
+
+# field numbers in `metadata_schema.fbs`: of all tables, of ModelMetadata, of SubGraphMetadata, and of TensorMetadata
+NAME, DESCRIPTION = 0, 1
+SUBGRAPHS, MIN_PARSER_VERSION = 3, 7
+INPUTS, OUTPUTS = 2, 3
+FILES = 6
 
 
 class Metadata(NamedTuple):
@@ -53,15 +51,15 @@ def read_metadata(path: str | os.PathLike) -> Metadata:
     if entry is None or entry[4:8] != IDENTIFIER or VOCABULARY_FILE not in files:
         raise InputError(f"{path} has no metadata of a text model: write it with add_metadata")
     model = _root(entry)
-    (subgraph,) = _tables(model, _Model.SUBGRAPHS)
-    outputs = _tables(subgraph, _Subgraph.OUTPUTS)
-    labels = [_text(file, _File.NAME) for tensor in outputs for file in _tables(tensor, _Tensor.FILES)]
+    (subgraph,) = _tables(model, SUBGRAPHS)
+    outputs = _tables(subgraph, OUTPUTS)
+    labels = [_text(file, NAME) for tensor in outputs for file in _tables(tensor, FILES)]
     return Metadata(
-        _text(model, _Model.NAME),
-        _text(model, _Model.DESCRIPTION),
-        _text(model, _Model.MIN_PARSER_VERSION),
-        tuple(_text(tensor, _Tensor.NAME) for tensor in _tables(subgraph, _Subgraph.INPUTS)),
-        tuple(_text(tensor, _Tensor.NAME) for tensor in outputs),
+        _text(model, NAME),
+        _text(model, DESCRIPTION),
+        _text(model, MIN_PARSER_VERSION),
+        tuple(_text(tensor, NAME) for tensor in _tables(subgraph, INPUTS)),
+        tuple(_text(tensor, NAME) for tensor in outputs),
         files[labels[0]] if labels else None,
         files[VOCABULARY_FILE],
     )
