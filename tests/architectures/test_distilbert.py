@@ -84,13 +84,6 @@ def test_keras_hub_is_refused(theirs, tmp_path, capsys):
     assert "model_type is 'distilbert'; expected an encoder that KerasHub's BERT has" in capsys.readouterr().err
 
 
-def test_a_masked_lm_fills_in_and_is_planned(theirs, capsys):
-    assert main(["fill-mask", str(theirs), "a good [MASK]"]) == 0
-    assert capsys.readouterr().out.count("a good") == 6  # the text and five fillings
-    assert main(["plan", str(theirs), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["num_parameters"] == bk.load(theirs).count_params()
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -106,16 +99,6 @@ def test_settings_that_its_folder_cannot_hold_are_refused(settings, message):
     config = bk.BertConfig.from_preset("tiny", model_type="distilbert", **settings)
     with pytest.raises(bk.InputError, match=f"model_type 'distilbert' cannot be built: {message}: change"):
         bk.BertEncoder(config, pooler=pooler)
-
-
-@pytest.mark.parametrize("model_class", [bk.ElectraPretrainer, bk.BertPretrainer])
-def test_heads_that_it_does_not_have_are_refused(model_class, theirs, tmp_path):
-    with pytest.raises(bk.InputError, match="'distilbert', for which there is no such head; expected one of BertMask"):
-        model_class.from_checkpoint(theirs)
-    encoder = bk.BertEncoder.from_checkpoint(theirs)
-    with pytest.raises(bk.InputError, match=r"no such head|needs an encoder with a pooler"):
-        bk.save(model_class(encoder), None, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
 
 
 def test_an_embedder_answers_as_sentence_transformers(theirs, tmp_path):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
+from tests import twins
 
 HF_NAMES = {
     "vocabulary_size": "vocab_size",
@@ -46,13 +47,11 @@ def make_twin(sizes):
     transformers.utils.logging.disable_progress_bar()
 
     def make(class_name: str, **changes):
-        prefix = next(prefix for prefix in ("Electra", "DistilBert", "Bert") if class_name.startswith(prefix))
+        prefix = "Electra" if class_name.startswith("Electra") else "Bert"
         values = {HF_NAMES[name]: value for name, value in sizes.items()} | changes
-        if prefix == "DistilBert":  # has other names for these
-            values |= {"hidden_dim": values.pop("intermediate_size"), "activation": values.pop("hidden_act", "gelu")}
         config = getattr(transformers, f"{prefix}Config")(**values, attn_implementation="eager")
         twin = getattr(transformers, class_name)(config).eval()
-        perturb_twin(twin)
+        twins.perturb_twin(twin)
         return twin
 
     return make
@@ -61,23 +60,13 @@ def make_twin(sizes):
 @pytest.fixture(scope="session")
 def run_twin():
     """A function that calls a transformers model on one of our batches and returns its outputs as NumPy arrays."""
-    return _run_twin
+    return twins.run_twin
 
 
 @pytest.fixture(scope="session")
 def open_twin():
     """A function that loads a folder in transformers, and fails if a tensor is missing, extra or of another shape."""
-    import transformers
-
-    def open_folder(folder, class_name: str, **options):
-        twin, report = getattr(transformers, class_name).from_pretrained(
-            folder, output_loading_info=True, attn_implementation="eager", **options
-        )
-        problems = {name: sorted(map(str, keys)) for name, keys in report.items() if keys}
-        assert not problems, f"transformers loaded {folder} with {problems}"
-        return twin.eval()
-
-    return open_folder
+    return twins.open_folder
 
 
 @pytest.fixture(scope="session")
@@ -103,29 +92,3 @@ def edit_tensors():
         save_file(tensors, path, metadata={"format": "pt"})
 
     return edit
-
-
-def perturb_twin(twin, seed: int = 3) -> None:
-    """Randomize every parameter of a torch model, including biases and layer norms."""
-    import torch
-
-    rng = np.random.default_rng(seed)
-    for name, parameter in twin.named_parameters():
-        center = 1.0 if name.lower().endswith(("layernorm.weight", "layer_norm.weight")) else 0.0
-        parameter.data = torch.tensor(rng.normal(center, 0.25, tuple(parameter.shape)), dtype=torch.float32)
-    twin.tie_weights()
-
-
-def _run_twin(twin, batch: dict, **options) -> dict:
-    import torch
-
-    names = {"token_ids": "input_ids", "padding_mask": "attention_mask", "segment_ids": "token_type_ids"}
-    if twin.config.model_type == "distilbert":
-        del names["segment_ids"]
-    inputs = {theirs: torch.tensor(batch[name]).long() for name, theirs in names.items() if name in batch}
-    with torch.no_grad():
-        outputs = twin(**inputs, **options)
-    return {
-        name: tuple(part.numpy() for part in value) if isinstance(value, tuple) else value.numpy()
-        for name, value in outputs.items()
-    }

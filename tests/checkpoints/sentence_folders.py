@@ -68,7 +68,7 @@ def write_folder(
     from sentence_transformers.base.modules import Transformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
 
-    from tests.checkpoints.conftest import perturb_twin
+    from tests.twins import perturb_twin
 
     base = folder.with_name(f"{folder.name}_base")
     base.mkdir()

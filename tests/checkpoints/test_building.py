@@ -9,36 +9,13 @@ import pytest
 import bert_keras as bk
 from bert_keras import files
 from bert_keras.checkpoints import building
-from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
-from tests.conftest import MODELS
-from tests.marks import slow_except
 
 
 @pytest.fixture
 def encoder_folder(saved_folder):
     return saved_folder("encoder_without_pooler", num_layers=1)
-
-
-def assert_table_says_the_shapes(model):
-    for part in filter(None, (model, getattr(model, "generator", None))):
-        encoder, config = building.get_encoder(part), building.get_stored_config(part)
-        names = list_weights(type(part).__name__, config, pooler=encoder.pooler is not None)
-        shapes = {name.ours: name.shape(encoder.config, getattr(part, "num_classes", None)) for name in names}
-        assert shapes == {name: tuple(weight.shape) for name, weight in building.get_variables(part).items()}
-
-
-@pytest.mark.parametrize(
-    "model_kind", slow_except(MODELS, quick=["encoder", "pretrainer", "classifier", "question_answerer"]), indirect=True
-)
-def test_the_table_has_the_shape_of_every_weight(model_kind, make_model):
-    assert_table_says_the_shapes(make_model(model_kind, num_layers=1))
-
-
-@pytest.mark.parametrize("kind", ["masked_lm", "classifier_without_pooler", "electra_with_generator"])
-def test_the_table_has_the_shape_of_every_weight_with_narrow_embeddings(kind, make_model):
-    assert_table_says_the_shapes(make_model(kind, num_layers=1, embedding_dim=11))
 
 
 def test_a_checkpoint_is_hashed_once_even_if_loaded_twice(encoder_folder, monkeypatch):

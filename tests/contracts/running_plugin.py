@@ -21,6 +21,14 @@ def run_command(*arguments: object, has_json: bool = True) -> dict | str:
     return json.loads(output.getvalue()) if has_json else output.getvalue()
 
 
+def check_contract(module: str, file: str, name: str) -> None:
+    """Run the rules of a file for the head or architecture of a module, in a new process that loads it as a plug-in."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/contracts/{file}", "-k", name]
+    environment = {**os.environ, "BERT_KERAS_PLUGINS": module}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=REPOSITORY)
+    assert done.returncode == 0, done.stdout[-4000:]  # 5 if there are no rules for this name
+
+
 def run_in_new_process(module: str, function: str, folder: pathlib.Path) -> dict:
     """Call a function of a module with a folder in a new process, and return its result."""
     code = f"import json, pathlib, sys; from {module} import {function} as run; "

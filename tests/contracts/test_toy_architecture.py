@@ -12,7 +12,7 @@ from bert_keras.architectures import distilbert
 from bert_keras.architectures.known_architectures import register_architecture
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.layers import BertEmbeddings
-from tests.contracts.running_plugin import run_command, run_in_new_process
+from tests.contracts.running_plugin import check_contract, run_command, run_in_new_process
 
 MODULE = "tests.contracts.test_toy_architecture"
 
@@ -143,6 +143,11 @@ def test_it_is_planned_and_fills_masks(journey):
     assert journey["plan"] == journey["parameters"]
     [filled] = journey["filled"]["texts"]
     assert all(one["text"].startswith("a good ") for one in filled["masks"][0])
+
+
+@pytest.mark.slow  # the rules of `test_every_architecture.py`
+def test_it_keeps_the_rules_of_every_architecture():
+    check_contract(MODULE, "test_every_architecture.py", "scaled")
 
 
 @pytest.mark.slow  # nine processes

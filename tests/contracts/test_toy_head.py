@@ -23,14 +23,14 @@ from bert_keras.pipelines.batches.encoding import encode
 from bert_keras.tasks.base import LabelledSequences, Row, Task
 from bert_keras.tasks.signatures import TensorSpec
 from bert_keras.tasks.text_classification import TextExample
-from tests.contracts.running_plugin import run_command, run_in_new_process
+from tests.contracts.running_plugin import check_contract, run_command, run_in_new_process
 
 MODULE = "tests.contracts.test_toy_head"
 
 
 @keras.saving.register_keras_serializable(package="toy")
 class StarRater(HeadModel):
-    """Between 0 and 5 stars for each text, from the vector of [CLS]."""
+    """Between 0 and 5 `stars` for each text, from the vector of [CLS]."""
 
     def __init__(self, encoder, **kwargs):
         super().__init__(encoder, **kwargs)
@@ -277,6 +277,11 @@ def test_its_folder_is_described(trained):
     assert "It rates a text with up to five stars." in trained["card"]
     assert trained["config"]["architectures"] == ["BertModel"], "the class of transformers that opens the encoder"
     assert trained["config"]["bert_keras"]["task"]["name"] == "rate"
+
+
+@pytest.mark.slow  # the rules of `test_every_head.py`
+def test_it_keeps_the_rules_of_every_head():
+    check_contract(MODULE, "test_every_head.py", "StarRater")
 
 
 @pytest.mark.slow  # nine processes

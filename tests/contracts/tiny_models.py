@@ -27,6 +27,11 @@ def find_architecture(head: Head) -> Architecture:
     return next(record for record in ARCHITECTURES.values() if head in list_heads(record))
 
 
+def is_in_transformers(architecture: Architecture) -> bool:
+    """Whether the architecture is one of ours, all of which transformers has, or one of a plug-in."""
+    return architecture.encoder.startswith("bert_keras.")
+
+
 def has_own_class(architecture: Architecture, head: Head) -> bool:
     """Whether transformers has a class for exactly this head."""
     ending = get_class_name(head.model_name, architecture).removeprefix(architecture.class_prefix)

@@ -109,19 +109,6 @@ def test_import_bert_keras_does_not_import_keras():
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
-@pytest.mark.parametrize("model_kind", KINDS, indirect=True)
-def test_functional_model_has_the_same_outputs(model_kind, shared_model, features, run):
-    model = shared_model(model_kind, num_layers=1)
-    functional = keras.Model(model.inputs, model.outputs)
-    expected = run(model, features)
-    assert sorted(functional.output) == sorted(expected)
-    for name, value in run(functional, features).items():
-        np.testing.assert_allclose(value, expected[name], rtol=0, atol=TOLERANCE, err_msg=name)
-        assert model.outputs[name].dtype == value.dtype
-    assert model.output is model.outputs
-    assert model.input is model.inputs
-
-
 def test_custom_head_trains_with_the_encoder(sizes, features):
     encoder = bk.BertEncoder(bk.BertConfig(**{**sizes, "num_layers": 1}))
     model = keras.Model(encoder.inputs, keras.layers.Dense(1)(encoder.outputs["pooled_output"]))

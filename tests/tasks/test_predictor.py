@@ -10,7 +10,6 @@ import polars
 import pytest
 
 import bert_keras as bk
-from bert_keras import modeling
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.questions import Question
 from bert_keras.tasks import predictor as predictor_module
@@ -339,11 +338,6 @@ def test_invalid_inputs_are_rejected(inputs, message, saved):
     predictor, _ = saved("classify")
     with pytest.raises(InputError, match=message):
         predictor(inputs)
-
-
-def test_model_class_of_every_task_exists():
-    for task in TASKS.values():
-        assert hasattr(modeling, task.head.model_name)
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -11,14 +11,12 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the ops of the tokenizer
 
 from bert_keras.export.artifacts import list_not_carried_over
-from bert_keras.export.parity import parity_check
 from bert_keras.export.parity.comparison import Comparison
 from bert_keras.export.parity.expected_answers import expect_text_answers
 from bert_keras.export.parity.parity_check import start_saved_model_check
-from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES, THOROUGH_PROBES, to_bytes_array
+from bert_keras.export.parity.probe_inputs import THOROUGH_PROBES, to_bytes_array
 from bert_keras.export.saved_model import to_saved_model
 from bert_keras.export.saved_model.answers.text_function import TextCharacters
-from bert_keras.export.saved_model.to_saved_model import build_text_function
 from bert_keras.tasks.predictor import Predictor
 from tests.export.conftest import KINDS, LENGTH, load_once
 from tests.marks import slow_except
@@ -90,43 +88,11 @@ def check_report(report):
             assert side == "outputs" or (dtype, shape) == ("int32", [None, None])
 
 
-@pytest.mark.parametrize("kind", slow_except(NOT_SAVED, quick=["null_answerer"]))
-def test_predictions_of_every_task_equal_its_checkpoint(kind, references, served):
-    reference, comparison = references(kind), Comparison(TOLERANCE)
-    names = build_text_function(reference.model, None, reference.tokenizer, reference.task).inputs
-    texts = parity_check._choose_texts(reference, DEFAULT_PROBES, names)
-    answer = served(kind, **{name: to_bytes_array([one[i] for one in texts]) for i, name in enumerate(names)})
-    expect_text_answers(reference, texts)(comparison, parity_check._split_answers([answer], [range(len(texts))]))
-    report = comparison.report()
-    assert report["passed"], report
-    assert sum(one["compared"] for one in report["labels"].values()) >= 32 or kind in ("embedder", "regression")
-
-
-@pytest.mark.slow  # the parity check of "pair_classifier" compares them too
-def test_classifier_returns_labels_and_probabilities(references, served):
-    answer = served("classifier", text=TEXTS)
-    expected = Predictor(*_parts(references("classifier")))(TEXTS)
-    assert set(answer) == {"label", "label_id", "scores", "probabilities"}
-    assert [label.decode() for label in answer["label"]] == [one["label"] for one in expected]
-    assert [["rot", "grün", "blau"][number] for number in answer["label_id"]] == [one["label"] for one in expected]
-    np.testing.assert_allclose(answer["probabilities"], [one["probabilities"] for one in expected], atol=TOLERANCE)
-
-
 def test_batching_does_not_change_predictions(served):
     batched = served("pair_classifier", text=TEXTS, second_text=TEXTS[::-1])
     for place, (text, second) in enumerate(zip(TEXTS, TEXTS[::-1], strict=True)):
         single = served("pair_classifier", text=[text], second_text=[second])
         np.testing.assert_allclose(single["scores"][0], batched["scores"][place], rtol=0, atol=TOLERANCE)
-
-
-@pytest.mark.slow  # the parity check of "pair_classifier" compares texts, and rejects swapped ones
-def test_pairs_are_two_named_strings(references, served):
-    seconds = TEXTS[1:] + TEXTS[:1]
-    answer = served("pair_classifier", text=TEXTS, second_text=seconds)
-    expected = Predictor(*_parts(references("pair_classifier")))(list(zip(TEXTS, seconds, strict=True)))
-    np.testing.assert_allclose(answer["probabilities"], [one["probabilities"] for one in expected], atol=TOLERANCE)
-    swapped = served("pair_classifier", text=seconds, second_text=TEXTS)
-    assert np.abs(swapped["probabilities"] - answer["probabilities"]).max() > 0.01
 
 
 def test_words_are_returned_with_character_ranges_and_padded(served):
