@@ -12,9 +12,9 @@ from safetensors.numpy import load_file, save_file
 import bert_keras as bk
 from bert_keras.analysis.cost_model.components import count_parameters
 from bert_keras.architectures.known_architectures import ARCHITECTURES
-from bert_keras.checkpoints.adapters.adapted_layers import select_layers
+from bert_keras.checkpoints.adapters.adapter_files import select_layers
 from bert_keras.checkpoints.building import get_encoder, get_variables, resolve
-from bert_keras.checkpoints.huggingface.config_reader import get_class_name, read_config
+from bert_keras.checkpoints.huggingface.huggingface_folder import get_class_name, read_config
 from bert_keras.checkpoints.huggingface.weight_names import list_weights, normalize_tensor_name
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.features import to_huggingface_names

@@ -20,7 +20,7 @@ import bert_keras as bk
 from bert_keras.analysis.cost_model.components import count_parameters
 from bert_keras.analysis.cost_model.subjects import add_head as add_planned_head
 from bert_keras.architectures.known_architectures import ARCHITECTURES
-from bert_keras.checkpoints.adapters.adapted_layers import count_trained_parameters, select_layers
+from bert_keras.checkpoints.adapters.adapter_files import count_trained_parameters, select_layers
 from bert_keras.checkpoints.adapters.adapter_files import build_adapter_files
 from bert_keras.checkpoints.adapters.lora_layers import LoraModel
 from bert_keras.checkpoints.building import get_encoder

@@ -7,7 +7,7 @@ import numpy as np
 import bert_keras as bk
 from bert_keras.architectures.architecture import Architecture
 from bert_keras.architectures.known_architectures import ARCHITECTURES
-from bert_keras.checkpoints.huggingface.config_reader import get_class_name
+from bert_keras.checkpoints.huggingface.huggingface_folder import get_class_name
 from bert_keras.heads.head import Head
 from bert_keras.heads.known_heads import HEADS
 from tests.conftest import LABELS, SIZES
