@@ -15,8 +15,8 @@ import subprocess
 import time
 
 import bert_keras as bk
-from bert_keras.tasks.examples.file_options import FileOptions
-from bert_keras.tasks.examples.prediction_data import read_prediction_data
+from bert_keras.heads.examples.file_options import FileOptions
+from bert_keras.heads.examples.prediction_data import read_prediction_data
 from tests.examples.clients.answer_checks import check_answers
 from tests.examples.clients.client_process import ClientProcess
 from tests.examples.clients.conftest import FILES

@@ -118,8 +118,8 @@ def main() -> None:
 
 def read_row(arguments: argparse.Namespace, row: Row) -> tuple:
     """Return the task and the examples of a row, which are the same for both libraries and all seeds."""
-    from bert_keras.tasks.examples.file_options import FileOptions
-    from bert_keras.tasks.examples.training_data import read_training_data
+    from bert_keras.heads.examples.file_options import FileOptions
+    from bert_keras.training.training_data import read_training_data
 
     files = (arguments.data / row.train, arguments.data / row.dev)
     data = read_training_data(row.task, *files, FileOptions())
@@ -263,7 +263,7 @@ def decode_answers(model, task, rows, examples) -> list[dict]:
     """Decode the outputs of a transformers model with the task."""
     import torch
 
-    from bert_keras.tasks.base import LabelledSequences
+    from bert_keras.heads.task import LabelledSequences
 
     outputs: dict[str, np.ndarray] = {}
     unlabelled = LabelledSequences(rows)

@@ -33,7 +33,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bert_keras.tasks.engines.engine import FAST_SAVED_MODEL
+from bert_keras.engines.engine import FAST_SAVED_MODEL
 
 NUM_THREADS = 2
 HERE = pathlib.Path(__file__).parent

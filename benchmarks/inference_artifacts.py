@@ -86,7 +86,7 @@ def write_minilm(out: pathlib.Path, minilm: pathlib.Path, data: pathlib.Path) ->
     from sklearn.linear_model import LogisticRegression
 
     import bert_keras as bk
-    from bert_keras.tasks.text_classification import TextClassification
+    from bert_keras.heads.classify.task import TextClassification
 
     train = data / "banking77/train.csv"
     other = random.Random(3).sample(read_column(data / "sst2/train.tsv.gz", delimiter="\t"), NUM_OTHER)

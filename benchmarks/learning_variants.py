@@ -35,7 +35,7 @@ from keras import ops
 
 import bert_keras as bk
 from bert_keras.modeling import encoder as encoder_module
-from bert_keras.modeling.layers import (
+from bert_keras.architectures.layers import (
     BertEmbeddings,
     ConfiguredLayer,
     compute_sinusoidal_positions,

@@ -28,8 +28,8 @@ from bert_keras.extras import check_tensorflow_backend
 from bert_keras.heads.known_heads import HEADS, get_head, list_model_names
 from bert_keras.pipelines.corpus.text_sources import TextSource, find_sources, read_lines
 from bert_keras.staging import lock_folder
-from bert_keras.tasks.kept_tokens import choose_tokens, trim_checkpoint
-from bert_keras.tasks.task_loading import restore_task
+from bert_keras.checkpoints.kept_tokens import choose_tokens, trim_checkpoint
+from bert_keras.checkpoints.task_loading import restore_task
 
 logger = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from bert_keras.export.quantization_search import score_runner
 from bert_keras.export.settings import ExportSettings
 from bert_keras.files import write_json
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.tasks.engines.keras_engine import KerasEngine
-from bert_keras.tasks.sequence_runner import SequenceRunner
+from bert_keras.engines.keras_engine import KerasEngine
+from bert_keras.engines.sequence_runner import SequenceRunner
 
 Reports = dict[str, dict]  # the parity report of each artifact, keyed by its path in the output folder
 

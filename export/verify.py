@@ -20,7 +20,7 @@ from bert_keras.export.vocabulary_trimming import is_trimmed_vocabulary
 from bert_keras.extras import check_tensorflow_backend
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder
-from bert_keras.tasks.engines.artifact_files import DESCRIPTION, find_model_folder
+from bert_keras.engines.artifact_files import DESCRIPTION, find_model_folder
 
 
 def verify(artifact: str | os.PathLike, checkpoint: str | os.PathLike, *, thorough: bool = False) -> dict[str, dict]:

@@ -36,11 +36,11 @@ SLOW = {  # most take 3 to 20 s, because they train, export, or start a process
     *("Predictor.from_artifact", "Predictor.from_checkpoint", "Predictor.with_prompt", "Predictor.__call__"),
     *("bert_keras.training.pretraining.run_pretraining", "bert_keras.training.finetuning.run_finetuning"),
     *("bert_keras.export.verify.verify", "bert_keras.export.parity.fresh_process.FreshProcess"),
-    *(f"bert_keras.tasks.masked_lm_scores.{name}" for name in ("score_records", "score_texts")),
+    *(f"bert_keras.engines.masked_lm_scores.{name}" for name in ("score_records", "score_texts")),
     *(f"bert_keras.analysis.inspection.inspecting.Inspection.{name}" for name in ("to_dict", "to_html", "save")),
     "bert_keras.export.tflite.mediapipe_metadata.add_metadata",
     "bert_keras.pipelines.batches.pretraining_batches.make_pretraining_batches",
-    "bert_keras.modeling.distillation.Distiller",
+    "bert_keras.architectures.distillation.Distiller",
 }
 
 

@@ -46,7 +46,7 @@ class Architecture:
     """
 
     model_type: str
-    encoder: str = "bert_keras.modeling.encoder:BertEncoder"
+    encoder: str = "bert_keras.architectures.encoder:BertEncoder"
     config_keys: Mapping[str, str]
     config_defaults: Mapping[str, object] = dataclasses.field(default_factory=dict)
     fixed_fields: Mapping[str, object] = dataclasses.field(default_factory=dict)

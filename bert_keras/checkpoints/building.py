@@ -25,8 +25,8 @@ from bert_keras.checkpoints.huggingface.weight_names import WeightName, get_head
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.heads.known_heads import find_head_of_class, get_head
-from bert_keras.modeling.base import BertModel
-from bert_keras.modeling.layers import zero_initialization
+from bert_keras.architectures.base import BertModel
+from bert_keras.architectures.layers import zero_initialization
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.files import parse_json
 from bert_keras.hub.names import is_hub_name
-from bert_keras.modeling.base import BertModel
+from bert_keras.architectures.base import BertModel
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"

@@ -36,8 +36,8 @@ from bert_keras.checkpoints.vocabulary_file import check_tokenizer_size
 from bert_keras.errors import InputError, UnsupportedTokenizerError
 from bert_keras.files import write_checksums, write_json
 from bert_keras.heads.known_heads import get_head
-from bert_keras.modeling.base import BertModel
-from bert_keras.modeling.layers import compute_sinusoidal_positions
+from bert_keras.architectures.base import BertModel
+from bert_keras.architectures.layers import compute_sinusoidal_positions
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder
 from bert_keras.publishing import check_writable_folder, publish_folder

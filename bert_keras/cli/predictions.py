@@ -27,12 +27,12 @@ from bert_keras.hub.downloading import ONNX_FLOAT32, download_folder
 from bert_keras.hub.names import is_hub_name
 from bert_keras.publishing import get_companion_folder, publish_file
 from bert_keras.staging import lock_folder
-from bert_keras.tasks.engines.cores import count_cores
+from bert_keras.engines.cores import count_cores
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
-    from bert_keras.tasks.engines.artifact_files import Artifact
-    from bert_keras.tasks.predictor import Predictor
+    from bert_keras.engines.artifact_files import Artifact
+    from bert_keras.engines.predictor import Predictor
 
 
 _LINE_FORMATS = ("txt", "csv", "tsv", "jsonl")
@@ -63,7 +63,7 @@ class PredictionModel(NamedTuple):
             InputError: it cannot be used, or an option is for artifacts and MODEL is a checkpoint folder.
         """
         from bert_keras.checkpoints.checkpoint import check_has_vocabulary
-        from bert_keras.tasks.engines.artifact_files import find_artifact, is_artifact
+        from bert_keras.engines.artifact_files import find_artifact, is_artifact
 
         path = arguments.model
         if is_hub_name(path) and arguments.engine is not None:
@@ -83,7 +83,7 @@ class PredictionModel(NamedTuple):
 
     def load(self, arguments: argparse.Namespace, changes: dict[str, object]) -> Predictor:
         """Load the model; TensorFlow only if it is needed."""
-        from bert_keras.tasks.engines.engine import FAST_SAVED_MODEL
+        from bert_keras.engines.engine import FAST_SAVED_MODEL
 
         if self.artifact is None:
             load_tensorflow()
@@ -91,7 +91,7 @@ class PredictionModel(NamedTuple):
             for name in FAST_SAVED_MODEL:  # this process changes no weights
                 os.environ.setdefault(name, "1")
             load_tensorflow()
-        from bert_keras.tasks.predictor import Predictor
+        from bert_keras.engines.predictor import Predictor
 
         if self.artifact is None:
             return Predictor.from_checkpoint(self.checkpoint, **changes)

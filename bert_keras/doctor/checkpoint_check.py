@@ -20,7 +20,7 @@ from bert_keras.embedding_settings import MODULES, transformer_folder
 from bert_keras.errors import InputError
 from bert_keras.files import CHECKSUMS, check_checksums
 from bert_keras.heads.known_heads import find_finetuned_head
-from bert_keras.tasks.task_loading import read_checkpoint_task
+from bert_keras.checkpoints.task_loading import read_checkpoint_task
 
 _BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 

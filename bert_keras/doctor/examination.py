@@ -98,7 +98,7 @@ def _find_file_check(path: pathlib.Path) -> Callable[[pathlib.Path], Section] | 
 def _find_folder_check(path: pathlib.Path) -> Callable[[pathlib.Path], Section] | None:
     """Return the check of a folder; damaged folders are recognized by what is left of them."""
     from bert_keras.doctor import artifact_check, checkpoint_check, data_check
-    from bert_keras.tasks.engines.artifact_files import is_artifact
+    from bert_keras.engines.artifact_files import is_artifact
 
     writer, files = artifact_check.find_listing(path)
     lists_artifact = any(name.endswith(artifact_check.ARTIFACT_ENDINGS) for name in files)

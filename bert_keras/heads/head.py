@@ -48,7 +48,7 @@ class Head:
             `module:attribute`.
         scoring_reader: the function that reads labelled examples of a given task; `module:attribute`.
         prediction_reader: the class that reads examples to answer, a `PredictionReader` of
-            `tasks/examples/prediction_data.py`; `module:attribute`.
+            `heads/examples/prediction_data.py`; `module:attribute`.
         description: the function that describes a prediction for `inspect`, given the task and an answer, or the
             forward pass if the head has no task; `module:attribute`.
         huggingface: the ending of its class in transformers, or None if transformers has no class of its own for it.
@@ -56,7 +56,7 @@ class Head:
         peft: PEFT's task type, or None if adapters cannot be stored for the head.
         outputs: the outputs that the task decodes, under their Hugging Face names.
         graph: the function that builds the answers in the graph of a SavedModel, a `BuildAnswers` of
-            `export/saved_model/answers/text_function.py`; `module:attribute`, or None if a model with this head does
+            `bert_keras/heads/text_function.py`; `module:attribute`, or None if a model with this head does
             not answer texts.
         endpoint: the description of its path in `serve`, a `TaskEndpoint` of `serving/protocols/tasks.py`;
             `module:attribute`, or None if the task has no path of its own.
@@ -106,7 +106,7 @@ class Head:
     is_finetuned: bool = False
     training_reader: str | None = None
     scoring_reader: str | None = None
-    prediction_reader: str = "bert_keras.tasks.examples.prediction_data:PredictionReader"
+    prediction_reader: str = "bert_keras.heads.examples.prediction_data:PredictionReader"
     description: str | None = None
     huggingface: str | None = None
     pipeline_tag: str

@@ -3,11 +3,11 @@
 Start with `layers.py` (the architecture) and `encoder.py`.
 """
 
-from bert_keras.modeling.classification import BertClassifier, BertQuestionAnswerer, BertTokenClassifier
-from bert_keras.modeling.electra import ElectraPretrainer
-from bert_keras.modeling.embedder import BertEmbedder
-from bert_keras.modeling.encoder import BertEncoder
-from bert_keras.modeling.masked_lm import BertMaskedLM, BertPretrainer
+from bert_keras.heads.classify.model import BertClassifier, BertQuestionAnswerer, BertTokenClassifier
+from bert_keras.heads.pretraining.electra import ElectraPretrainer
+from bert_keras.heads.embed.model import BertEmbedder
+from bert_keras.architectures.encoder import BertEncoder
+from bert_keras.heads.fill_mask.model import BertMaskedLM, BertPretrainer
 
 __all__ = [
     "BertClassifier",

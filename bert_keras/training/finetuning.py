@@ -17,9 +17,9 @@ from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.tasks.base import EncodedSequences, LabelledSequences, Task
-from bert_keras.tasks.engines.keras_engine import KerasEngine
-from bert_keras.tasks.sequence_runner import SequenceRunner
+from bert_keras.heads.task import EncodedSequences, LabelledSequences, Task
+from bert_keras.engines.keras_engine import KerasEngine
+from bert_keras.engines.sequence_runner import SequenceRunner
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
 from bert_keras.training.callbacks import EpochScores
 from bert_keras.training.config.finetuning_settings import FineTuning
@@ -175,7 +175,7 @@ def run_finetuning(
         InterruptedTrainingError: SIGTERM arrived, and the state was written.
 
     Example:
-        >>> from bert_keras.tasks.text_classification import TextClassification, TextExample
+        >>> from bert_keras.heads.classify.task import TextClassification, TextExample
         >>> task = TextClassification(labels=("bad", "good"))
         >>> examples = [TextExample("a fine film", label="good"), TextExample("a waste of time", label="bad")]
         >>> 0 <= run_finetuning(task, "demo/pretrained", examples, examples).scores["accuracy"] <= 1

@@ -15,10 +15,10 @@ from bert_keras.errors import InputError
 from bert_keras.extras import check_tensorflow_backend
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
 from bert_keras.publishing import check_writable_folder
-from bert_keras.tasks.examples.file_options import FileOptions
-from bert_keras.tasks.examples.held_out import check_dev_share
-from bert_keras.tasks.examples.option_checks import DEV_SHARE, check_keyword_arguments, check_options_of_task
-from bert_keras.tasks.examples.training_data import (
+from bert_keras.heads.examples.file_options import FileOptions
+from bert_keras.heads.examples.held_out import check_dev_share
+from bert_keras.heads.examples.option_checks import DEV_SHARE, check_keyword_arguments, check_options_of_task
+from bert_keras.training.training_data import (
     TASK_SETTINGS,
     TrainingData,
     check_task_name,

@@ -24,7 +24,7 @@ from bert_keras.pipelines.records.manifest import MANIFEST, read_manifest
 from bert_keras.pipelines.records.record import count_tokens
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.publishing import check_writable_folder
-from bert_keras.tasks.masked_lm_scores import FIXED_MASKS, drop_sentence_objective
+from bert_keras.engines.masked_lm_scores import FIXED_MASKS, drop_sentence_objective
 from bert_keras.training.backups import NO_BACKUP, BackupOptions, check_no_backup, train_to_folder
 from bert_keras.training.config.recipes import PhasePlan, Pretraining, join_schedules
 from bert_keras.training.config.sources import infer_settings

@@ -202,7 +202,7 @@ plt.show()
 
 # %%
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
-from bert_keras.tasks.masked_lm_scores import score_records
+from bert_keras.engines.masked_lm_scores import score_records
 
 model, tokenizer = bk.load("pretrained"), bk.load_tokenizer("pretrained")
 scores = score_records(model, tokenizer, "records")

@@ -24,7 +24,7 @@ from bert_keras.export.targets import PARITY
 from bert_keras.export.tflite.tflite_file import parse_tflite, read_signatures
 from bert_keras.files import write_json
 from bert_keras.pipelines.batches.encoding import encode
-from bert_keras.tasks.base import Task
+from bert_keras.heads.task import Task
 
 _LABELS = "labels.txt"
 _DTYPES = {"float": "float32"}  # onnxruntime's name

@@ -26,11 +26,11 @@ from bert_keras.export.targets import WRITTEN_BY
 from bert_keras.pipelines.text.portable_tokenizer import PortableTokenizer
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.publishing import publish_folder
-from bert_keras.tasks.base import Task
-from bert_keras.tasks.engines.artifact_files import find_model_folder
-from bert_keras.tasks.engines.onnxruntime_engine import OnnxruntimeEngine
-from bert_keras.tasks.sequence_runner import SequenceRunner
-from bert_keras.tasks.task_loading import restore_task
+from bert_keras.heads.task import Task
+from bert_keras.engines.artifact_files import find_model_folder
+from bert_keras.engines.onnxruntime_engine import OnnxruntimeEngine
+from bert_keras.engines.sequence_runner import SequenceRunner
+from bert_keras.checkpoints.task_loading import restore_task
 
 # The mean difference of an output, in standard deviations, on random ids
 INT8_TOLERANCE = 0.3  # MiniLM: 0.157

@@ -17,7 +17,7 @@ from bert_keras.heads.head import Head
 from bert_keras.heads.known_heads import get_head
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.tasks.base import Task
+from bert_keras.heads.task import Task
 
 _TASK_NAMES = {"sentence_embedding": "embedding"}  # Hugging Face names of outputs that tasks know under ours
 _MAX_CACHED_BYTES = 1 << 29  # of outputs; logits over a vocabulary take 62 MB for 512 tokens

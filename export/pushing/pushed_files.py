@@ -17,7 +17,7 @@ from bert_keras.files import format_json, read_json
 from bert_keras.hub.names import is_hub_name
 from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder
 from bert_keras.staging import LISTING
-from bert_keras.tasks.engines.artifact_files import DESCRIPTION
+from bert_keras.engines.artifact_files import DESCRIPTION
 
 CARD = "README.md"
 _TFLITE_FILES = ("README.md", "labels.txt", "vocab.txt", "model.json", "parity.json")  # beside the .tflite files

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 import tensorflow as tf
 from google.protobuf.message import Message
 
-from bert_keras.export.saved_model.answers.text_function import RunModel
+from bert_keras.heads.text_function import RunModel
 from bert_keras.serving.messages.definitions import MESSAGES
 
 FEWEST_ROWS, MOST_ROWS = 8, 80  # oneDNN chooses one order of the weights for these, and another for fewer or more

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from bert_keras.export.parity.reference import Outputs
 from bert_keras.heads.known_heads import get_head
-from bert_keras.tasks.base import softmax
+from bert_keras.heads.task import softmax
 
 _MIN_PROBABILITY = 1e-30  # so that there is a logarithm
 

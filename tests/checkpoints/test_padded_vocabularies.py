@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.cli.main import main
-from bert_keras.export.saved_model.answers.fillings import build_mask_filler
+from bert_keras.heads.fill_mask.graph import build_mask_filler
 from bert_keras.pipelines.batches.masking import MaskingTokens
 
 NUM_ROWS = 97  # in the token table of `make_model`

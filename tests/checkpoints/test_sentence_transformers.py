@@ -12,7 +12,7 @@ import bert_keras as bk
 from bert_keras.checkpoints.huggingface.sentence_transformers import read_modules
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.cli.main import main
-from bert_keras.tasks.text_classification import TextExample
+from bert_keras.heads.classify.task import TextExample
 from tests.checkpoints.sentence_folders import (
     STYLES,
     TEXTS,

@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 import bert_keras as bk
 from bert_keras.checkpoints.reading import read_without_tensorflow
-from bert_keras.tasks.task_loading import read_checkpoint_task
+from bert_keras.checkpoints.task_loading import read_checkpoint_task
 from tests.checkpoints.tiny_folders import (
     LABELS,
     edit_json,

@@ -13,8 +13,8 @@ import pytest
 import bert_keras as bk
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.cli.main import main
-from bert_keras.tasks.examples.file_options import FileOptions
-from bert_keras.tasks.examples.training_data import read_training_data_for_checkpoint
+from bert_keras.heads.examples.file_options import FileOptions
+from bert_keras.training.training_data import read_training_data_for_checkpoint
 from tests.commands import run_cli
 from tests.made_once import made_once
 

@@ -35,7 +35,7 @@ from bert_keras.export.parity.reference import Reference
 from bert_keras.export.saved_model.to_saved_model import build_text_function
 from bert_keras.features import to_huggingface_names
 from bert_keras.heads.known_heads import HEADS, find_finetuned_head, get_head, get_task_head, list_finetuned_heads
-from bert_keras.tasks.task_loading import restore_task
+from bert_keras.checkpoints.task_loading import restore_task
 from tests.contracts.tiny_models import (
     FEATURES,
     add_head,

@@ -10,8 +10,8 @@ import pytest
 
 from bert_keras.architectures import distilbert
 from bert_keras.architectures.known_architectures import register_architecture
-from bert_keras.modeling.encoder import BertEncoder
-from bert_keras.modeling.layers import BertEmbeddings
+from bert_keras.architectures.encoder import BertEncoder
+from bert_keras.architectures.layers import BertEmbeddings
 from tests.contracts.running_plugin import check_contract, run_command, run_in_new_process
 
 MODULE = "tests.contracts.test_toy_architecture"

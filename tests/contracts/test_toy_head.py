@@ -16,13 +16,13 @@ from keras import ops
 from bert_keras.architectures.architecture import DENSE
 from bert_keras.heads.head import Head
 from bert_keras.heads.known_heads import register_head
-from bert_keras.modeling.base import INPUT_SHAPES
-from bert_keras.modeling.heads import HeadModel, make_example_weights, make_output_layer, select_extra_outputs
-from bert_keras.modeling.losses import GlobalBatchMean
+from bert_keras.architectures.base import INPUT_SHAPES
+from bert_keras.architectures.head_model import HeadModel, make_example_weights, make_output_layer, select_extra_outputs
+from bert_keras.architectures.losses import GlobalBatchMean
 from bert_keras.pipelines.batches.encoding import encode
-from bert_keras.tasks.base import LabelledSequences, Row, Task
-from bert_keras.tasks.signatures import TensorSpec
-from bert_keras.tasks.text_classification import TextExample
+from bert_keras.heads.task import LabelledSequences, Row, Task
+from bert_keras.heads.signatures import TensorSpec
+from bert_keras.heads.classify.task import TextExample
 from tests.contracts.running_plugin import check_contract, run_command, run_in_new_process
 
 MODULE = "tests.contracts.test_toy_head"
@@ -95,7 +95,7 @@ class StarRating(Task):
 
 def read_to_rate(inputs):
     """Read training and held-out texts with their stars."""
-    from bert_keras.tasks.examples.labelled_files import TaskExamples
+    from bert_keras.heads.examples.labelled_files import TaskExamples
 
     train, columns = read_rated(inputs, inputs.train)
     dev = None if inputs.dev is None else read_rated(inputs, inputs.dev)[0]
@@ -104,7 +104,7 @@ def read_to_rate(inputs):
 
 
 def read_rated(inputs, source):
-    from bert_keras.tasks.examples.text_data import read_texts
+    from bert_keras.heads.classify.examples import read_texts
 
     return read_texts(source, inputs.options, "regression", inputs.bad, spell=inputs.spell)
 
@@ -121,7 +121,7 @@ def describe_stars(task, answer):
 
 def build_star_rater(run, tokenizer, task, length):
     """Rate texts in the graph of a SavedModel."""
-    from bert_keras.export.saved_model.answers.text_function import TextFunction
+    from bert_keras.heads.text_function import TextFunction
     from bert_keras.pipelines.batches.packing import encode_in_graph
 
     def answer(texts: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -11,7 +11,7 @@ from keras import ops
 
 from bert_keras.errors import InputError
 from bert_keras.heads.embed import EmbeddingObjective, register_objective
-from bert_keras.modeling.losses import ColumnLoss
+from bert_keras.architectures.losses import ColumnLoss
 from tests.contracts.running_plugin import run_command, run_in_new_process
 
 MODULE = "tests.contracts.test_toy_loss"
@@ -55,8 +55,8 @@ LEARNING = {"batch_size": 4, "num_epochs": 2, "learning_rate": 1e-3, "max_sequen
 def run_trainings(folder: pathlib.Path) -> dict:
     """Train on one device, with micro-batches and by the command; return vectors of a text, and what was printed."""
     import bert_keras as bk
-    from bert_keras.tasks.examples.file_options import FileOptions
-    from bert_keras.tasks.examples.training_data import read_training_data
+    from bert_keras.heads.examples.file_options import FileOptions
+    from bert_keras.training.training_data import read_training_data
 
     train, dev, start = folder / "triples.csv", folder / "pairs.csv", folder / "start"
     columns = ("id", "negative", "anchor", "positive")

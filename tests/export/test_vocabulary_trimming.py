@@ -21,9 +21,9 @@ from bert_keras.export.vocabulary_trimming import (
     is_trimmed_vocabulary,
 )
 from bert_keras.pipelines.corpus.text_sources import find_sources, read_lines
-from bert_keras.tasks.kept_tokens import choose_tokens, trim_checkpoint
-from bert_keras.tasks.sentence_embedding import SentenceEmbedding
-from bert_keras.tasks.text_classification import TextExample
+from bert_keras.checkpoints.kept_tokens import choose_tokens, trim_checkpoint
+from bert_keras.heads.embed.task import SentenceEmbedding
+from bert_keras.heads.classify.task import TextExample
 from tests.export.conftest import build
 from tests.marks import slow_except
 

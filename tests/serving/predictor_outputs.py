@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import bert_keras as bk
-from bert_keras.tasks.token_classification import TokenClassification
+from bert_keras.heads.tag.task import TokenClassification
 
 from .conftest import TEXTS
 from .signature_inputs import assert_same_outputs

@@ -23,7 +23,7 @@ from bert_keras.serving.repository import ModelRepository
 from bert_keras.serving.server import make_endpoints
 from bert_keras.serving.server_state import ServerState
 from bert_keras.serving.settings import ServerSettings
-from bert_keras.tasks.task_loading import restore_task
+from bert_keras.checkpoints.task_loading import restore_task
 
 from .browser import CHROMIUM, Browser
 from .conftest import LENGTH

@@ -21,11 +21,11 @@ import tensorflow as tf
 
 from bert_keras.pipelines.readers.questions import Answer, Question
 from bert_keras.pipelines.readers.words.tagged_words import TaggedSentence
-from bert_keras.tasks.answer_extraction import QuestionAnswering
-from bert_keras.tasks.base import Task
-from bert_keras.tasks.sentence_embedding import SentenceEmbedding
-from bert_keras.tasks.text_classification import TextClassification, TextExample
-from bert_keras.tasks.token_classification import TokenClassification
+from bert_keras.heads.answer.task import QuestionAnswering
+from bert_keras.heads.task import Task
+from bert_keras.heads.embed.task import SentenceEmbedding
+from bert_keras.heads.classify.task import TextClassification, TextExample
+from bert_keras.heads.tag.task import TokenClassification
 from bert_keras.training import FineTuning, run_finetuning
 from bert_keras.training.finetuned_folder import FineTuned
 from bert_keras.training.strategies import is_chief, make_strategy

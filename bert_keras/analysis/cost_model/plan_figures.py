@@ -17,7 +17,7 @@ from bert_keras.checkpoints.building import get_encoder
 from bert_keras.config import BertConfig
 from bert_keras.figures import COLORS, FigureSection, check_matplotlib, create_figure, save_figures, simplify_axes
 from bert_keras.modeling import BertEncoder
-from bert_keras.modeling.layers import zero_initialization
+from bert_keras.architectures.layers import zero_initialization
 from bert_keras.publishing import publish_folder
 
 _REFERENCE_PRESETS = ("base", "large")

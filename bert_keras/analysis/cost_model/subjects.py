@@ -73,7 +73,7 @@ def build_subject(subject: Subject, run: Pretraining | None, head: str | None, n
         InputError: there is no such preset, folder or head, or the subject is a recipe and has its own head.
     """
     from bert_keras.checkpoints.building import get_encoder
-    from bert_keras.modeling.layers import zero_initialization
+    from bert_keras.architectures.layers import zero_initialization
 
     with zero_initialization():  # counting needs no values, and initializing base takes 4 s
         if run is not None:
@@ -111,7 +111,7 @@ def _build_model(subject: Subject, *, pooler: bool) -> "keras.Model":
     from bert_keras.checkpoints import load
     from bert_keras.checkpoints.reading import exists
     from bert_keras.modeling import BertEncoder
-    from bert_keras.modeling.base import check_bert_model
+    from bert_keras.architectures.base import check_bert_model
 
     if isinstance(subject, keras.Model):
         check_bert_model(subject)

@@ -18,8 +18,8 @@ from bert_keras.checkpoints.building import get_encoder
 from bert_keras.features import ENCODER_INPUTS
 from bert_keras.heads.known_heads import find_head_of_class
 from bert_keras.modeling import BertEncoder
-from bert_keras.modeling.electra import ID_BLOCK
-from bert_keras.modeling.masked_lm import MaskedLMModel
+from bert_keras.heads.pretraining.electra import ID_BLOCK
+from bert_keras.heads.fill_mask.model import MaskedLMModel
 
 Shape = tuple[int, ...]
 

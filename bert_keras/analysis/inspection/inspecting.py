@@ -18,7 +18,7 @@ from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.figures import FigureSection, check_matplotlib, save_figures
 from bert_keras.files import write_json
-from bert_keras.modeling.base import check_bert_model
+from bert_keras.architectures.base import check_bert_model
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.publishing import publish_folder
 

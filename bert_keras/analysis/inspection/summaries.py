@@ -155,7 +155,7 @@ def compute_activations(num_points: int = 161, limit: float = 4.0) -> dict[str, 
     """Compute `x` and every activation function at `x`, keyed by name: `(num_points,)` float32 each."""
     from keras import ops
 
-    from bert_keras.modeling.layers import ACTIVATIONS
+    from bert_keras.architectures.layers import ACTIVATIONS
 
     x = np.linspace(-limit, limit, num_points, dtype=np.float32)
     return {"x": x} | {name: ops.convert_to_numpy(function(x)) for name, function in ACTIVATIONS.items()}
@@ -181,7 +181,7 @@ def get_position_tables(encoder: "BertEncoder") -> dict[str, np.ndarray]:
     """
     from keras import ops
 
-    from bert_keras.modeling.layers import compute_sinusoidal_positions
+    from bert_keras.architectures.layers import compute_sinusoidal_positions
 
     config = encoder.config
     tables = {"sinusoidal": compute_sinusoidal_positions(config.max_sequence_length, config.embedding_dim)}

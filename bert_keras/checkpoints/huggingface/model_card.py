@@ -23,7 +23,7 @@ from bert_keras.heads.known_heads import HEADS, get_head
 from bert_keras.hub.names import is_hub_name, parse_hub_name
 
 if TYPE_CHECKING:
-    from bert_keras.modeling.base import BertModel
+    from bert_keras.architectures.base import BertModel
     from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 # our scores: the Hub's metric, and a name for people; percents as they are

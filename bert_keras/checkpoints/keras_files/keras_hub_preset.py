@@ -33,7 +33,7 @@ from bert_keras.checks import format_names
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.heads.known_heads import HEADS, get_head
-from bert_keras.modeling.base import BertModel
+from bert_keras.architectures.base import BertModel
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 from bert_keras.publishing import check_writable_folder, publish_folder

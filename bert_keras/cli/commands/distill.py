@@ -27,8 +27,8 @@ from bert_keras.training.config.finetuning_settings import SIZES, Distillation
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
-    from bert_keras.tasks.base import Task
-    from bert_keras.tasks.examples.distillation_data import DistillationData
+    from bert_keras.heads.task import Task
+    from bert_keras.training.distilling.distillation_data import DistillationData
     from bert_keras.training.distilling.distilling_to_folder import Distilled
 
 
@@ -126,7 +126,7 @@ def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, Distillation]:
 
 def _read_task(arguments: argparse.Namespace, teacher: Checkpoint, settings: Distillation) -> Task:
     """Return the task of the teacher, after checking that the options fit to both."""
-    from bert_keras.tasks.examples.distillation_data import read_teacher_task
+    from bert_keras.training.distilling.distillation_data import read_teacher_task
     from bert_keras.training.distilling.student_start import start_student
 
     lengths = task_options.get_given_options(arguments, "max_sequence_length", "window_overlap")
@@ -138,7 +138,7 @@ def _read_task(arguments: argparse.Namespace, teacher: Checkpoint, settings: Dis
 
 def _read(arguments: argparse.Namespace, task: Task) -> DistillationData:
     """Read the training and held-out examples."""
-    from bert_keras.tasks.examples.distillation_data import read_distillation_data
+    from bert_keras.training.distilling.distillation_data import read_distillation_data
 
     return read_distillation_data(
         task,

@@ -52,7 +52,7 @@ def add_arguments(options: Options) -> None:
 
 def run(arguments: argparse.Namespace) -> Result:
     """Run the command, and return its result to print."""
-    from bert_keras.tasks.examples.scoring_data import find_labelled_columns
+    from bert_keras.heads.examples.scoring_data import find_labelled_columns
 
     inputs, outs = [arguments.checkpoint, arguments.file], [path for path in (arguments.out, arguments.plot) if path]
     checkpoint, *_ = check_all(
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> Result:
     described = task_options.describe_task(task, **shown, **task_options.describe_skipped(bad))
     print_settings("evaluate", {"checkpoint": arguments.checkpoint, **described})
     load_tensorflow()
-    from bert_keras.tasks.predictor import Predictor
+    from bert_keras.engines.predictor import Predictor
 
     predictor = Predictor.from_checkpoint(checkpoint, **changes)
     with ProgressBar("evaluating", "examples") as bar:
@@ -112,7 +112,7 @@ def _evaluate_masked_lm(arguments: argparse.Namespace, checkpoint: Checkpoint) -
 def _score_records(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dict[str, float]:
     from bert_keras.checkpoints.reading import read_tokenizer_settings
     from bert_keras.checkpoints.vocabulary_file import check_same_tokenizer
-    from bert_keras.tasks.mask_checks import check_records
+    from bert_keras.heads.fill_mask.mask_checks import check_records
 
     folder, split = arguments.file, arguments.split or "held_out"
     num_sequences = check_records(folder, split, checkpoint.config.max_sequence_length)
@@ -125,7 +125,7 @@ def _score_records(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dic
         masks=f"15 % of the tokens, seed {options['seed']}",
     )
     load_tensorflow()
-    from bert_keras.tasks.masked_lm_scores import score_records
+    from bert_keras.engines.masked_lm_scores import score_records
 
     with ProgressBar("evaluating", "sequences") as bar:
         return score_records(*_load_model(checkpoint), folder, split=split, progress=bar.update, **options)
@@ -145,7 +145,7 @@ def _score_texts(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dict[
     shown = {"texts": f"{arguments.file} ({len(texts):,} texts)", **task_options.describe_skipped(bad)}
     _print_settings(arguments, checkpoint, **shown, masks=masks)
     load_tensorflow()
-    from bert_keras.tasks.masked_lm_scores import score_texts
+    from bert_keras.engines.masked_lm_scores import score_texts
 
     with ProgressBar("evaluating", "tokens") as bar:
         return score_texts(*_load_model(checkpoint), texts, progress=bar.update)
@@ -155,7 +155,7 @@ def _read_texts(arguments: argparse.Namespace, bad: BadExamples) -> Iterator[str
     """Yield the texts of a file: its non-blank lines, or the text column of a table."""
     from bert_keras.pipelines.corpus.text_lines import open_lines
     from bert_keras.pipelines.readers.tables.raw_examples import get_file_ending
-    from bert_keras.tasks.examples.file_options import guess_format
+    from bert_keras.heads.examples.file_options import guess_format
 
     form = arguments.format or guess_format(arguments.file)
     if form in ("conll", "conllu"):

@@ -22,7 +22,7 @@ def add_arguments(options: Options) -> None:
 
 def run(arguments: argparse.Namespace) -> Result:
     """Run the command, and return its result to print."""
-    from bert_keras.tasks.mask_checks import check_has_masked_lm, check_have_masks, check_top_k
+    from bert_keras.heads.fill_mask.mask_checks import check_has_masked_lm, check_have_masks, check_top_k
 
     checkpoint, texts = check_all(lambda: read_model(arguments.model), lambda: list(_read_texts(arguments.texts)))
     check_has_masked_lm(checkpoint.model, has_generator=checkpoint.generator is not None)
@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> Result:
     check_have_masks(texts)
     load_tensorflow()
     from bert_keras.checkpoints import load, load_tokenizer
-    from bert_keras.tasks.mask_filling import fill_mask
+    from bert_keras.engines.mask_filling import fill_mask
 
     model, tokenizer = load(checkpoint), load_tokenizer(checkpoint)
     name = f"{arguments.model} ({type(model).__name__}, {model.count_params():,} parameters)"

@@ -34,8 +34,8 @@ from bert_keras.training.search.searched_finetuning import check_search_installe
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
-    from bert_keras.tasks.base import Task
-    from bert_keras.tasks.examples.training_data import TrainingData
+    from bert_keras.heads.task import Task
+    from bert_keras.training.training_data import TrainingData
     from bert_keras.training.finetuned_folder import FineTuned
     from bert_keras.training.search.searched_finetuning import SearchSpace, TrialResult
     from bert_keras.training.tracking.tracked_training import FitProgress
@@ -161,7 +161,7 @@ def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, FineTuning]:
 
 def _read(arguments: argparse.Namespace, checkpoint: Checkpoint) -> TrainingData:
     """Read the training and held-out examples, and create the task."""
-    from bert_keras.tasks.examples.training_data import TASK_SETTINGS, read_training_data_for_checkpoint
+    from bert_keras.training.training_data import TASK_SETTINGS, read_training_data_for_checkpoint
 
     return read_training_data_for_checkpoint(
         checkpoint,

@@ -40,8 +40,8 @@ from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_file
 
 if TYPE_CHECKING:
-    from bert_keras.tasks.base import Task
-    from bert_keras.tasks.predictor import Predictor
+    from bert_keras.heads.task import Task
+    from bert_keras.engines.predictor import Predictor
 
 _FILE_ENDINGS = (".txt", ".csv", ".tsv", ".jsonl", ".json", ".conll", ".conllu", ".iob", ".bio")
 _FILE_OPTIONS = ("format", "text_column", "second_text_column", "columns", "delimiter", "word_column", "tag_column")
@@ -160,7 +160,7 @@ def _open_input(arguments: argparse.Namespace, task: Task) -> tuple[dict[str, ob
     Raises:
         InputError: the file cannot be read, or its first example is bad and `--on-error` is stop.
     """
-    from bert_keras.tasks.examples.prediction_data import Example, find_prediction_columns, read_prediction_data
+    from bert_keras.heads.examples.prediction_data import Example, find_prediction_columns, read_prediction_data
 
     if arguments.texts:
         return {}, iter([Example(None, task.make_example(*arguments.texts), None)])
@@ -197,7 +197,7 @@ def _answer(
     bar: ProgressBar,
 ) -> Position:
     """Write one line per valid example, and return how many there were; the last error of `source` is raised then."""
-    from bert_keras.tasks.examples.file_options import guess_format
+    from bert_keras.heads.examples.file_options import guess_format
 
     position, total, file_format = start, None, None
     if arguments.file is not None:

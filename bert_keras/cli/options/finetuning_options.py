@@ -19,7 +19,7 @@ from bert_keras.cli.options.declaring import Options, positive_number
 from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.figures import check_matplotlib
 from bert_keras.pipelines.readers.option_spelling import spell_flag
-from bert_keras.tasks.examples.option_checks import DEV_SHARE
+from bert_keras.heads.examples.option_checks import DEV_SHARE
 from bert_keras.training.config.finetuning_settings import OPTION_NAMES, FineTuning
 from bert_keras.training.config.settings import list_fields
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from bert_keras.checkpoints.checkpoint import Checkpoint
-    from bert_keras.tasks.base import Task
-    from bert_keras.tasks.examples.distillation_data import DistillationData
-    from bert_keras.tasks.examples.training_data import TrainingData
+    from bert_keras.heads.task import Task
+    from bert_keras.training.distilling.distillation_data import DistillationData
+    from bert_keras.training.training_data import TrainingData
     from bert_keras.training.config.settings_files import ReadingKeys
     from bert_keras.training.finetuned_folder import FineTuned
     from bert_keras.training.tracking.tracked_training import FitProgress
@@ -155,7 +155,7 @@ def _check_dev_share(arguments: argparse.Namespace) -> None:
             f"--dev {arguments.dev} and --dev-share {arguments.dev_share:g} were both given; expected one of them: "
             "leave the other out"
         )
-    from bert_keras.tasks.examples import held_out
+    from bert_keras.heads.examples import held_out
 
     held_out.check_dev_share(arguments.dev_share)
 

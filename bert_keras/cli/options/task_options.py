@@ -14,14 +14,14 @@ from bert_keras.errors import InputError
 from bert_keras.figures import check_matplotlib
 from bert_keras.heads.known_heads import list_finetuned_heads
 from bert_keras.pipelines.readers.option_spelling import spell_flag
-from bert_keras.tasks.examples import option_checks
+from bert_keras.heads.examples import option_checks
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.pipelines.readers.bad_examples import BadExamples
     from bert_keras.pipelines.readers.tables.column_names import Columns
-    from bert_keras.tasks.base import Task
-    from bert_keras.tasks.examples.file_options import FileOptions
+    from bert_keras.heads.task import Task
+    from bert_keras.heads.examples.file_options import FileOptions
 
 TASK_NAMES = tuple(head.name for head in list_finetuned_heads())  # the first is the default of `finetune`
 FORMATS = ("csv", "tsv", "jsonl", "json", "conll", "conllu", "txt")
@@ -88,7 +88,7 @@ def read_task(arguments: argparse.Namespace, checkpoint: Checkpoint) -> tuple[Ta
     Raises:
         InputError: the task does not use prompts, or the model has no prompt of that name.
     """
-    from bert_keras.tasks.task_loading import read_checkpoint_task
+    from bert_keras.checkpoints.task_loading import read_checkpoint_task
 
     changes = get_given_options(arguments, "max_sequence_length", "window_overlap")
     task = read_checkpoint_task(checkpoint, **changes)
@@ -128,7 +128,7 @@ def read_labelled_examples(
         InputError: one of `checks` failed, the file or an option is for another task, or an example is bad.
     """
     from bert_keras.pipelines.readers.bad_examples import BadExamples
-    from bert_keras.tasks.examples.scoring_data import read_scoring_data
+    from bert_keras.heads.examples.scoring_data import read_scoring_data
 
     check_all(
         lambda: check_options_of_task(arguments, task.name, task.problem),
@@ -141,7 +141,7 @@ def read_labelled_examples(
 
 def get_file_options(arguments: argparse.Namespace) -> FileOptions:
     """Return the given options of the file format."""
-    from bert_keras.tasks.examples.file_options import FileOptions
+    from bert_keras.heads.examples.file_options import FileOptions
 
     names = ("format", "text_column", "second_text_column", "label_column", "columns", "delimiter", "separator")
     return FileOptions(**get_given_options(arguments, *names, "word_column", "tag_column"))

@@ -17,7 +17,7 @@ from bert_keras.serving.http.endpoint import Call, check_number_of_texts
 from bert_keras.serving.repository import ModelRepository
 from bert_keras.serving.served_version import ServedVersion
 from bert_keras.serving.worker.jobs import ANSWERS, IDS, SIGNATURE
-from bert_keras.tasks.signatures import TensorSpec
+from bert_keras.heads.signatures import TensorSpec
 
 SERVING_DEFAULT, ID_SIGNATURE = "serving_default", "ids"
 # names of the tasks whose models give vectors, or scores of classes

@@ -26,7 +26,7 @@ from bert_keras.serving.protocols.model_calls import (
 )
 from bert_keras.serving.repository import ModelRepository
 from bert_keras.serving.served_version import ServedVersion
-from bert_keras.tasks.signatures import TensorSpec
+from bert_keras.heads.signatures import TensorSpec
 
 _PLACES = ("/v1/models/{name}", "/v1/models/{name}/versions/{version}", "/v1/models/{name}/labels/{label}")
 

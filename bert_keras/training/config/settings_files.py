@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal
 import tomli_w
 
 from bert_keras.errors import InputError
-from bert_keras.tasks.examples.file_options import FileOptions
-from bert_keras.tasks.examples.option_checks import TASKS_OF_OPTION
+from bert_keras.heads.examples.file_options import FileOptions
+from bert_keras.heads.examples.option_checks import TASKS_OF_OPTION
 from bert_keras.training.config.finetuning_settings import OPTION_NAMES, Distillation, FineTuning, TaskSettings
 from bert_keras.training.config.settings import (
     Count,
@@ -29,7 +29,7 @@ from bert_keras.training.config.settings import (
 from bert_keras.training.config.sources import read_toml, upgrade_settings
 
 if TYPE_CHECKING:
-    from bert_keras.tasks.base import Task
+    from bert_keras.heads.task import Task
 
 FINETUNING_FILE, DISTILLATION_FILE = "finetuning.toml", "distillation.toml"
 _PATHS = ("train", "dev", "unlabelled")

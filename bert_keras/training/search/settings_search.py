@@ -15,7 +15,7 @@ import numpy as np
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.errors import DivergedTrainingError, InputError, InterruptedTrainingError
-from bert_keras.tasks.examples.training_data import TrainingData
+from bert_keras.training.training_data import TrainingData
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
 from bert_keras.training.finetuned_folder import FineTuned
 from bert_keras.training.finetuning import identify_data

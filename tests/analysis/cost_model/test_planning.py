@@ -14,7 +14,7 @@ from bert_keras.analysis.cost_model.components import count_flops_by_part, count
 from bert_keras.analysis.cost_model.subjects import HEADS, add_head, build_subject
 from bert_keras.analysis.cost_model.workloads import BatchShape, Workload, trace_graph
 from bert_keras.errors import InputError
-from bert_keras.modeling.layers import zero_initialization
+from bert_keras.architectures.layers import zero_initialization
 from tests.marks import slow, slow_except
 
 BASE_BLOCK = {

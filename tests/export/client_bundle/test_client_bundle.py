@@ -24,7 +24,7 @@ from bert_keras.export.settings import QUANTIZATIONS, ExportSettings
 from bert_keras.export.tflite.mediapipe_metadata import add_metadata
 from bert_keras.export.tflite.tflite_artifact import runs_in_mediapipe
 from bert_keras.pipelines.text.vocabulary import encode_vocabulary
-from bert_keras.tasks.predictor import Predictor
+from bert_keras.engines.predictor import Predictor
 from tests.export.conftest import KINDS, LENGTH
 from tests.marks import slow_except
 

@@ -27,7 +27,7 @@ PACKAGE_NAMES = {
 }  # the others are equal
 # modules whose functions import packages that serving an ONNX file needs; elsewhere functions import Keras and others
 LAZY = (
-    "bert_keras.tasks.engines.onnxruntime_engine",
+    "bert_keras.engines.onnxruntime_engine",
     "bert_keras.pipelines.text.portable_tokenizer",
     "bert_keras.compat",
 )
@@ -163,7 +163,7 @@ def test_server_image_has_exactly_the_packages_that_serving_imports():
 def test_triton_image_has_exactly_the_packages_that_its_model_imports(deployed):
     model = deployed("classifier") / f"deploy/triton/{NAME}/1/model.py"
     roots = set(find_imports(ast.parse(model.read_text("utf-8")).body, in_functions=True))
-    needed = collect_packages([*roots, "bert_keras.tasks.predictor"], LAZY)
+    needed = collect_packages([*roots, "bert_keras.engines.predictor"], LAZY)
     assert needed == {Requirement(package).name for package in TRITON_PACKAGES}
 
 

@@ -122,7 +122,7 @@ def test_containers_have_no_rights_and_one_writable_folder(objects, kserve):
 @pytest.mark.parametrize(("num_bytes", "memory"), [(90_000_000, "1Gi"), (440_000_000, "3Gi"), (1_340_000_000, "6Gi")])
 def test_memory_grows_with_the_model(num_bytes, memory, tmp_path):
     from bert_keras.export.deployment_bundle import write_deployment_files
-    from bert_keras.tasks.text_classification import TextClassification
+    from bert_keras.heads.classify.task import TextClassification
 
     signature = {"inputs": {"input_ids": ("int64", ("batch", "sequence"))}, "outputs": {}}
     task = TextClassification(labels=("a", "b"))

@@ -13,7 +13,7 @@ from bert_keras.export.onnx import onnx_artifact, to_onnx
 from bert_keras.export.onnx.onnx_artifact import search_onnx
 from bert_keras.export.onnx.to_onnx import FLOAT32, INT8, write_onnx_folder
 from bert_keras.export.settings import ExportSettings
-from bert_keras.tasks.text_classification import TextExample
+from bert_keras.heads.classify.task import TextExample
 
 NAMES = ["float32", "smoothed", "static", "per_token"]
 

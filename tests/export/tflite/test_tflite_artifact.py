@@ -25,8 +25,8 @@ from bert_keras.export.tflite import tflite_artifact
 from bert_keras.export.tflite.tflite_file import IDENTIFIER, parse_tflite, schema
 from bert_keras.export.tflite.to_tflite import SIGNATURE, write_tflite
 from bert_keras.export.verify import verify
-from bert_keras.tasks.predictor import Predictor
-from bert_keras.tasks.text_classification import TextExample
+from bert_keras.engines.predictor import Predictor
+from bert_keras.heads.classify.task import TextExample
 from tests.export.conftest import KINDS, LENGTH, InThisProcess
 from tests.export.parity.test_parity_check import GRAPHS, with_tanh_gelu
 from tests.export.tflite.metadata_reader import read_metadata

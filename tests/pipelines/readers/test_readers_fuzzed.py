@@ -18,9 +18,9 @@ from bert_keras.pipelines.readers.tables.tables import open_table
 from bert_keras.pipelines.readers.words.tagged_words import read_tagged_words, stream_tagged_words
 from bert_keras.pipelines.records.documents import FileText
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, encode_vocabulary, read_vocabulary
-from bert_keras.tasks.examples.file_options import FileOptions
-from bert_keras.tasks.examples.text_data import read_texts as read_labelled_texts
-from bert_keras.tasks.examples.training_data import read_training_data
+from bert_keras.heads.examples.file_options import FileOptions
+from bert_keras.heads.classify.examples import read_texts as read_labelled_texts
+from bert_keras.training.training_data import read_training_data
 from tests.fuzzing import fuzz, mutate_bytes, mutate_json
 from tests.pipelines.readers.whole_tables import read_table
 

@@ -430,7 +430,7 @@ model.fit(data["x"], data["y"], batch_size=1, epochs=9, verbose=0,
 """
 
 
-@pytest.mark.slow  # tests/modeling/test_jax_backend.py trains with AdamW on JAX too
+@pytest.mark.slow  # tests/architectures/test_jax_backend.py trains with AdamW on JAX too
 def test_optimizers_and_timed_rate_match_on_jax(tmp_path):
     x, y = toy_data()
     np.savez(tmp_path / "data.npz", x=x, y=y)

@@ -2,10 +2,10 @@
 
 from bert_keras.pipelines.readers.questions import Answer, Question
 from bert_keras.pipelines.readers.words.tagged_words import TaggedSentence
-from bert_keras.tasks.answer_extraction import QuestionAnswering
-from bert_keras.tasks.sentence_embedding import SentenceEmbedding
-from bert_keras.tasks.text_classification import TextClassification, TextExample
-from bert_keras.tasks.token_classification import TokenClassification
+from bert_keras.heads.answer.task import QuestionAnswering
+from bert_keras.heads.embed.task import SentenceEmbedding
+from bert_keras.heads.classify.task import TextClassification, TextExample
+from bert_keras.heads.tag.task import TokenClassification
 from bert_keras.training.tracking.tracked_training import format_answers
 
 
