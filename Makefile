@@ -50,7 +50,7 @@ keras-%:
 	$(PYTHON) -m venv .venv-keras-$*
 	.venv-keras-$*/bin/pip install --quiet --use-pep517 --editable '.[test]' 'keras==$*.*'
 	$(ONE_THREAD) .venv-keras-$*/bin/python -m pytest $(PYTEST_OPTIONS) -m "not slow" \
-	    tests/modeling tests/distribution tests/training
+	    tests/architectures tests/distribution tests/training
 
 lint: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .

@@ -131,10 +131,10 @@ def train_classifier(arguments: argparse.Namespace, row: Row, folder: pathlib.Pa
 def fine_tune_student(start: pathlib.Path, teacher: pathlib.Path, row: Row, files: dict, seed: int) -> dict:
     """Fine-tune the student of a row, cut from `start`, on the labels alone."""
     from bert_keras.checkpoints.reading import read_checkpoint
-    from bert_keras.training.distilling.distillation_data import read_distillation_data, read_teacher_task
     from bert_keras.heads.examples.file_options import FileOptions
     from bert_keras.training import run_finetuning
     from bert_keras.training.config.finetuning_settings import Distillation
+    from bert_keras.training.distilling.distillation_data import read_distillation_data, read_teacher_task
     from bert_keras.training.distilling.distilling_to_folder import make_student_checkpoint
 
     settings = Distillation(**row.settings, seed=seed, keep_best=False)

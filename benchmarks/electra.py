@@ -19,13 +19,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 
 import bert_keras as bk
+from bert_keras.heads.examples.file_options import FileOptions
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.records.manifest import read_manifest
-from bert_keras.heads.examples.file_options import FileOptions
-from bert_keras.training.training_data import read_training_data
 from bert_keras.training import FineTuning, Pretraining, run_finetuning, run_pretraining
 from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.pretraining import build_model
+from bert_keras.training.training_data import read_training_data
 
 REPLACE_RATES = {"mlm": [0.8, 0.1], "electra": [0.85, 0.0]}  # the published values
 

@@ -34,7 +34,7 @@ import numpy as np
 from keras import ops
 
 import bert_keras as bk
-from bert_keras.modeling import encoder as encoder_module
+from bert_keras.architectures import encoder as encoder_module
 from bert_keras.architectures.layers import (
     BertEmbeddings,
     ConfiguredLayer,

@@ -18,6 +18,7 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import bert_keras as bk
+from bert_keras.checkpoints.task_loading import restore_task
 from bert_keras.export.onnx.onnx_artifact import start_onnx_check
 from bert_keras.export.onnx.to_onnx import write_onnx
 from bert_keras.export.parity import probe_inputs
@@ -28,7 +29,6 @@ from bert_keras.export.saved_model.to_saved_model import write_saved_model
 from bert_keras.export.tflite.tflite_artifact import choose_length, start_tflite_file_check
 from bert_keras.export.tflite.to_tflite import write_tflite
 from bert_keras.heads.known_heads import find_finetuned_head
-from bert_keras.checkpoints.task_loading import restore_task
 
 LABELS = [f"class {number}" for number in range(7)]
 TASKS = {

@@ -73,9 +73,9 @@ def measure(preset: str, head: str, batch_size: int, length: int, policy: str, c
 
     from bert_keras.analysis.cost_model.subjects import add_head
     from bert_keras.analysis.cost_model.workloads import BatchShape, Workload
+    from bert_keras.architectures.encoder import BertEncoder
     from bert_keras.cli.console import get_peak_memory
     from bert_keras.config import BertConfig
-    from bert_keras.modeling import BertEncoder
     from bert_keras.training.optimizers.update_rules import BertAdamW
     from bert_keras.training.strategies import keep_freed_memory
 

@@ -1,6 +1,6 @@
 """The table of features: the contract between the input pipelines and the models.
 
-`pipelines` writes these features and `modeling` consumes them; neither imports the other. Shape letters, used
+`pipelines` writes these features and models consume them; neither imports the other. Shape letters, used
 everywhere in this project:
 
     B batch   S sequence length   M masked positions   N heads   H head width

@@ -8,7 +8,7 @@ loaded already, otherwise at the end of its import.
 import importlib
 import sys
 
-REGISTERING_MODULES = ("bert_keras.modeling", "bert_keras.training.optimizers.update_rules")
+REGISTERING_MODULES = ("bert_keras.heads.models", "bert_keras.training.optimizers.update_rules")
 # These import Keras themselves; while one of them is being imported, the modules above cannot be imported yet.
 _NEEDED_WHOLE = (
     "bert_keras.distribution",

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.huggingface.weights_file import hash_weights
+from bert_keras.checkpoints.kept_tokens import choose_tokens, trim_checkpoint
 from bert_keras.checkpoints.loading import load, load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
+from bert_keras.checkpoints.task_loading import restore_task
 from bert_keras.checks import format_names, quote
 from bert_keras.errors import InputError, ParityError
 from bert_keras.export.export_job import BackgroundChecks, ExportJob, Stages
@@ -28,8 +30,6 @@ from bert_keras.extras import check_tensorflow_backend
 from bert_keras.heads.known_heads import HEADS, get_head, list_model_names
 from bert_keras.pipelines.corpus.text_sources import TextSource, find_sources, read_lines
 from bert_keras.staging import lock_folder
-from bert_keras.checkpoints.kept_tokens import choose_tokens, trim_checkpoint
-from bert_keras.checkpoints.task_loading import restore_task
 
 logger = logging.getLogger(__name__)
 

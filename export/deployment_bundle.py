@@ -11,8 +11,8 @@ from bert_keras import __version__
 from bert_keras.export.parity.probe_inputs import EXAMPLE_IDS, EXAMPLE_MASKED_TEXTS, EXAMPLE_TEXTS
 from bert_keras.export.template_files import fill_template
 from bert_keras.heads.known_heads import get_task_head
-from bert_keras.heads.task import Task
 from bert_keras.heads.signatures import TensorSpec
+from bert_keras.heads.task import Task
 
 Signature = Mapping[str, Mapping[str, Sequence]]  # "inputs" and "outputs": name: (dtype, shape), as in a parity report
 

@@ -11,14 +11,14 @@ import keras
 
 from bert_keras.checkpoints.huggingface.sentence_transformers import write_modules
 from bert_keras.checkpoints.saving import build_config
+from bert_keras.engines.keras_engine import KerasEngine
+from bert_keras.engines.sequence_runner import SequenceRunner
 from bert_keras.export.parity.parity_check import ParityCheck
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.quantization_search import score_runner
 from bert_keras.export.settings import ExportSettings
 from bert_keras.files import write_json
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.engines.keras_engine import KerasEngine
-from bert_keras.engines.sequence_runner import SequenceRunner
 
 Reports = dict[str, dict]  # the parity report of each artifact, keyed by its path in the output folder
 

@@ -13,9 +13,9 @@ from bert_keras.export.parity.probe_inputs import IdSequence, pad_sequences
 from bert_keras.export.parity.reference import Reference, run_one_by_one
 from bert_keras.export.tflite.output_conversion import get_output_conversion
 from bert_keras.export.tflite.to_tflite import SIGNATURE
+from bert_keras.heads.task import Task
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.heads.task import Task
 
 _SMALLEST_FIRST = ("dynamic_int8", "float16", "float32")
 

@@ -10,8 +10,8 @@ from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES, THOROUGH_PROBES, ProbeSet
 from bert_keras.export.saved_model.serving_releases import OLDEST_SERVING, check_release
-from bert_keras.pipelines.corpus.text_sources import Names
 from bert_keras.heads.task import Task
+from bert_keras.pipelines.corpus.text_sources import Names
 
 FORMATS = ("saved_model", "tflite", "onnx")
 SETTING_FORMATS = {  # the formats that use a setting; other settings apply to all formats

@@ -6,6 +6,7 @@ import os
 import pathlib
 
 from bert_keras.checkpoints.reading import read_checkpoint
+from bert_keras.engines.artifact_files import DESCRIPTION, find_model_folder
 from bert_keras.errors import InputError
 from bert_keras.export.artifacts import load_reference
 from bert_keras.export.onnx.onnx_artifact import start_onnx_check
@@ -20,7 +21,6 @@ from bert_keras.export.vocabulary_trimming import is_trimmed_vocabulary
 from bert_keras.extras import check_tensorflow_backend
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder
-from bert_keras.engines.artifact_files import DESCRIPTION, find_model_folder
 
 
 def verify(artifact: str | os.PathLike, checkpoint: str | os.PathLike, *, thorough: bool = False) -> dict[str, dict]:

@@ -1,16 +1,16 @@
-"""Compare a checkpoint whose vocabulary `checkpoints/kept_tokens.py` trimmed with the whole one; report what was removed."""
+"""Compare a checkpoint with a trimmed vocabulary with the whole one, and report which tokens are gone."""
 
 import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from bert_keras.checkpoints.kept_tokens import tokenize_to_ids
 from bert_keras.checks import quote
 from bert_keras.errors import ParityError
 from bert_keras.export.parity.probe_inputs import IdSequence
 from bert_keras.export.parity.reference import Outputs, Reference
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.checkpoints.kept_tokens import tokenize_to_ids
 
 _MAX_CHECKED_TOKENS = 64  # of each text; base takes 1.2 ms per token
 _TOLERANCE = 1e-5  # of an output, relative to its largest value if that is above 1

@@ -10,7 +10,13 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 WITH_TORCH = (
-    *("tests/checkpoints/", "tests/tasks/", "tests/modeling/distillation/", "tests/cli/commands/test_distill.py"),
+    *(
+        "tests/checkpoints/",
+        "tests/heads/",
+        "tests/engines/",
+        "tests/architectures/distillation/",
+        "tests/cli/commands/test_distill.py",
+    ),
     *("tests/pipelines/text/test_tokenizer_folder.py", "tests/test_benchmarks.py"),
 )
 FIRST = "tests/training/"

@@ -9,7 +9,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.config import PRESETS
 
-MODELING = pathlib.Path(__file__).parents[1] / "bert_keras/modeling"
+MODELING = pathlib.Path(__file__).parents[1] / "bert_keras/architectures"
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import keras
 import numpy as np
 from keras import ops
 
-from bert_keras.errors import InputError
-from bert_keras.features import Features, Tensor
 from bert_keras.architectures.base import INPUT_SHAPES
 from bert_keras.architectures.head_model import HeadModel, make_example_weights
 from bert_keras.architectures.layers import make_dense
 from bert_keras.architectures.losses import GlobalBatchMean
+from bert_keras.errors import InputError
+from bert_keras.features import Features, Tensor
 
 # an integer label that is unknown, so that the example counts for the teacher's losses only; for floats it is NaN
 NO_LABEL = -1

@@ -3,11 +3,8 @@
 import keras
 from keras import ops
 
-from bert_keras.architectures.known_architectures import check_config
-from bert_keras.config import BertConfig
-from bert_keras.distribution import get_current_step, within_step
-from bert_keras.features import Features, Tensor
 from bert_keras.architectures.base import INPUT_SHAPES, BertModel
+from bert_keras.architectures.known_architectures import check_config
 from bert_keras.architectures.layers import BertEmbeddings, TransformerBlock, make_dense
 from bert_keras.architectures.sequence_layout import (
     SequenceLayout,
@@ -16,6 +13,9 @@ from bert_keras.architectures.sequence_layout import (
     compute_packed_positions_and_bias,
     make_padding_bias,
 )
+from bert_keras.config import BertConfig
+from bert_keras.distribution import get_current_step, within_step
+from bert_keras.features import Features, Tensor
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

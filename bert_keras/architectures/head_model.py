@@ -6,15 +6,15 @@ from typing import Any
 import keras
 from keras import ops
 
+from bert_keras.architectures.base import BertModel
+from bert_keras.architectures.encoder import BertEncoder
+from bert_keras.architectures.layers import RandomNormal
+from bert_keras.architectures.sequence_layout import compute_flat_indices
 from bert_keras.checks import check_integer
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.features import Features, Tensor
 from bert_keras.files import to_plain
-from bert_keras.architectures.base import BertModel
-from bert_keras.architectures.encoder import BertEncoder
-from bert_keras.architectures.layers import RandomNormal
-from bert_keras.architectures.sequence_layout import compute_flat_indices
 
 _EXTRA_OUTPUTS = ("hidden_states", "attention_scores")
 

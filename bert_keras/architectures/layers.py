@@ -14,10 +14,10 @@ import numpy as np
 from keras import ops
 
 from bert_keras.architectures.known_architectures import get_architecture
+from bert_keras.architectures.sequence_layout import SequenceLayout
 from bert_keras.config import BertConfig
 from bert_keras.distribution import get_current_step
 from bert_keras.features import Tensor
-from bert_keras.architectures.sequence_layout import SequenceLayout
 
 _zeros_by_shape = contextvars.ContextVar("zeros_by_shape", default=None)
 

@@ -10,9 +10,11 @@ from typing import Any
 
 import keras
 
-from bert_keras import modeling
 from bert_keras.architectures.architecture import Architecture
+from bert_keras.architectures.base import BertModel
+from bert_keras.architectures.encoder import BertEncoder
 from bert_keras.architectures.known_architectures import ARCHITECTURES, get_architecture
+from bert_keras.architectures.layers import zero_initialization
 from bert_keras.checkpoints.checkpoint import (
     Checkpoint,
     check_complete,
@@ -25,8 +27,6 @@ from bert_keras.checkpoints.huggingface.weight_names import WeightName, get_head
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.heads.known_heads import find_head_of_class, get_head
-from bert_keras.architectures.base import BertModel
-from bert_keras.architectures.layers import zero_initialization
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ def get_model_name(model: BertModel) -> str:
     return type(model).__name__ if head is None else head.model_name
 
 
-def get_encoder(model: BertModel) -> modeling.BertEncoder:
+def get_encoder(model: BertModel) -> BertEncoder:
     """Return the encoder of a model, which is the model itself for a `BertEncoder`."""
     return getattr(model, "encoder", model)
 
@@ -114,7 +114,7 @@ def build_head(model_class: type[BertModel], checkpoint: Checkpoint, head: dict[
     A stored head of the same class keeps its weights and settings, unless `head` sets other classes. Weights that are
     not stored are initialized randomly.
     """
-    if model_class is modeling.BertEncoder and (unknown := ", ".join(sorted(head.keys() - {"dtype"}))):
+    if model_class is BertEncoder and (unknown := ", ".join(sorted(head.keys() - {"dtype"}))):
         raise InputError(f"BertEncoder has no argument {unknown}; expected dtype or nothing: leave it out")
     check_encoder(checkpoint)
     checkpoint.check_once()
@@ -163,9 +163,9 @@ def assign(model: BertModel, checkpoint: Checkpoint, *, fresh: Collection[str] =
 
 
 def _add_head(
-    model_class: type[BertModel], encoder: modeling.BertEncoder, checkpoint: Checkpoint, settings: dict[str, Any]
+    model_class: type[BertModel], encoder: BertEncoder, checkpoint: Checkpoint, settings: dict[str, Any]
 ) -> BertModel:
-    if model_class is modeling.BertEncoder:
+    if model_class is BertEncoder:
         return encoder
     try:
         return model_class(encoder, **settings)

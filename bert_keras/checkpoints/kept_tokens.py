@@ -13,9 +13,9 @@ import numpy as np
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
 from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.errors import InputError
+from bert_keras.heads.task import Task
 from bert_keras.pipelines.text.graph.characters import fold_letters
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.heads.task import Task
 
 _NUM_CHECKED = 100  # texts whose outputs are compared before and after trimming
 _TEXTS_PER_BATCH = 4096

@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 
+from bert_keras.architectures.base import BertModel
 from bert_keras.checkpoints.adapters.merged_checkpoint import merge_adapter
 from bert_keras.checkpoints.building import build_head, build_model
 from bert_keras.checkpoints.checkpoint import Checkpoint, check_finite_model
@@ -20,7 +21,6 @@ from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.files import parse_json
 from bert_keras.hub.names import is_hub_name
-from bert_keras.architectures.base import BertModel
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"

@@ -11,7 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_keras.architectures.architecture import Architecture
+from bert_keras.architectures.base import BertModel
 from bert_keras.architectures.known_architectures import get_architecture
+from bert_keras.architectures.layers import compute_sinusoidal_positions
 from bert_keras.checkpoints.adapters.merged_checkpoint import merge_adapter
 from bert_keras.checkpoints.building import get_encoder, get_model_name, get_stored_config, get_variables
 from bert_keras.checkpoints.checkpoint import Checkpoint, describe_unused_tensors
@@ -36,8 +38,6 @@ from bert_keras.checkpoints.vocabulary_file import check_tokenizer_size
 from bert_keras.errors import InputError, UnsupportedTokenizerError
 from bert_keras.files import write_checksums, write_json
 from bert_keras.heads.known_heads import get_head
-from bert_keras.architectures.base import BertModel
-from bert_keras.architectures.layers import compute_sinusoidal_positions
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder
 from bert_keras.publishing import check_writable_folder, publish_folder
@@ -180,7 +180,7 @@ def save(
         card: text of the model card `README.md`. Default: a short description of the model.
         notes: other files to write to the folder, contents keyed by file name, for example how the model was trained.
             A name such as "adapter/adapter_config.json" is in a subfolder.
-        task: settings of the task that the model was fine-tuned for, see `bert_keras.tasks`; stored in `config.json`.
+        task: settings of the task that the model was fine-tuned for, see `bert_keras.heads`; stored in `config.json`.
         max_sequence_length: maximum length in tokens of an embedder without a tokenizer. Default: the number of
             positions of the model.
         written_by: the command that writes the folder, recorded in `.bert_keras.json`.

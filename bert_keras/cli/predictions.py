@@ -21,13 +21,13 @@ from bert_keras.cli.console import print_line, printable_json
 from bert_keras.cli.interrupts import load_tensorflow
 from bert_keras.cli.options import task_options
 from bert_keras.cli.options.argument_checks import read_model
+from bert_keras.engines.cores import count_cores
 from bert_keras.errors import InputError
 from bert_keras.files import format_json, read_json, write_json
 from bert_keras.hub.downloading import ONNX_FLOAT32, download_folder
 from bert_keras.hub.names import is_hub_name
 from bert_keras.publishing import get_companion_folder, publish_file
 from bert_keras.staging import lock_folder
-from bert_keras.engines.cores import count_cores
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint

@@ -13,6 +13,7 @@ from bert_keras.checkpoints.huggingface.weights_file import open_weights
 from bert_keras.checkpoints.keras_files.keras_weights import is_preset
 from bert_keras.checkpoints.reading import CONFIG as GOOGLE_CONFIG
 from bert_keras.checkpoints.reading import read_tokenizer_settings, read_without_tensorflow
+from bert_keras.checkpoints.task_loading import read_checkpoint_task
 from bert_keras.checks import format_count, format_names
 from bert_keras.doctor.findings import Section, format_size
 from bert_keras.doctor.self_test import add_loading
@@ -20,7 +21,6 @@ from bert_keras.embedding_settings import MODULES, transformer_folder
 from bert_keras.errors import InputError
 from bert_keras.files import CHECKSUMS, check_checksums
 from bert_keras.heads.known_heads import find_finetuned_head
-from bert_keras.checkpoints.task_loading import read_checkpoint_task
 
 _BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 

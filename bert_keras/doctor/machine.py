@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from bert_keras.analysis.cost_model.machine_memory import get_machine_memory, read_available_memory
 from bert_keras.doctor.findings import Section
-from bert_keras.extras import Processor
 from bert_keras.engines.cores import count_cores
+from bert_keras.extras import Processor
 
 _GIGABYTE = 1e9
 _MIN_FREE_DISK = 1e9  # a checkpoint of BERT base has 0.44 GB, and is written next to the one that it replaces

@@ -55,7 +55,7 @@ def _import() -> Iterator[object]:
     yield {"version": tf.__version__, "gpus": names, "is_cuda_build": tf.test.is_built_with_cuda()}
     import keras
 
-    import bert_keras.modeling  # noqa: F401
+    import bert_keras.heads.models  # noqa: F401
 
     yield f"keras {keras.__version__} on {keras.backend.backend()}"
 

@@ -1,4 +1,5 @@
 """Engines: what runs a model on batches of sequences, a Keras model or an artifact in its runtime.
 
-Start with `engine.py`; `artifact_files.py` finds an artifact and what its folder states about it.
+Start with `predictor.py`, which applies a task to a checkpoint or an artifact, and `engine.py`; `artifact_files.py`
+finds an artifact and what its folder states about it.
 """

@@ -13,9 +13,9 @@ from bert_keras.checkpoints.huggingface.huggingface_folder import read_descripti
 from bert_keras.checkpoints.vocabulary_file import open_tokenizer
 from bert_keras.checks import check_integer, quote
 from bert_keras.embedding_settings import transformer_folder
+from bert_keras.engines.engine import Engine
 from bert_keras.errors import InputError
 from bert_keras.heads.known_heads import HEADS, get_head, list_model_names
-from bert_keras.engines.engine import Engine
 
 DESCRIPTION = "assets.extra/model"  # in a SavedModel: the folder with config.json and the tokenizer
 _SAVED_MODEL = "saved_model.pb"

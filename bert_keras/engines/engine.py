@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
+from bert_keras.engines.cores import count_cores
 from bert_keras.errors import InputError
 from bert_keras.features import ENCODER_INPUTS, FEATURES
-from bert_keras.engines.cores import count_cores
 
 # Environment variables that make a SavedModel fast if they are 1 before TensorFlow is imported. The first turns oneDNN
 # on, also on processors without AVX-512 VNNI; the second keeps weights in the order of its kernels, which is only for

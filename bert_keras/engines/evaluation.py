@@ -5,14 +5,14 @@ import os
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.reading import read_checkpoint
-from bert_keras.pipelines.readers.bad_examples import BadExamples
-from bert_keras.pipelines.readers.option_spelling import spell_argument
-from bert_keras.heads.task import check_choice
+from bert_keras.checkpoints.task_loading import read_checkpoint_task
+from bert_keras.engines.predictor import Predictor
 from bert_keras.heads.examples.file_options import FileOptions
 from bert_keras.heads.examples.option_checks import check_keyword_arguments, check_options_of_task
 from bert_keras.heads.examples.scoring_data import read_scoring_data
-from bert_keras.engines.predictor import Predictor
-from bert_keras.checkpoints.task_loading import read_checkpoint_task
+from bert_keras.heads.task import check_choice
+from bert_keras.pipelines.readers.bad_examples import BadExamples
+from bert_keras.pipelines.readers.option_spelling import spell_argument
 
 _COLUMNS = tuple(field.name for field in dataclasses.fields(FileOptions))
 

@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.checkpoints.checkpoint import check_finite_outputs
-from bert_keras.pipelines.text.graph.text_batches import without_autograph
 from bert_keras.engines.engine import Engine, Features
+from bert_keras.pipelines.text.graph.text_batches import without_autograph
 
 
 class KerasEngine(Engine):

@@ -9,12 +9,12 @@ from keras import ops
 
 from bert_keras.checkpoints.checkpoint import check_finite_outputs
 from bert_keras.checkpoints.vocabulary_file import check_tokenizer_size
+from bert_keras.engines.sequence_runner import make_features
+from bert_keras.heads.fill_mask.mask_checks import check_has_masked_lm, check_top_k
 from bert_keras.heads.fill_mask.model import MaskedLMModel
+from bert_keras.heads.fill_mask.task import MaskFilling
 from bert_keras.pipelines.text.token_arrays import as_text_array
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.heads.fill_mask.mask_checks import check_has_masked_lm, check_top_k
-from bert_keras.heads.fill_mask.task import MaskFilling
-from bert_keras.engines.sequence_runner import make_features
 
 _BATCH_SIZE = 32  # texts; the logits of one mask take 122 kB with BERT's vocabulary
 

@@ -10,15 +10,15 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from bert_keras.checkpoints.vocabulary_file import check_tokenizer_size
-from bert_keras.errors import InputError
 from bert_keras.architectures.losses import cross_entropy, is_top
+from bert_keras.checkpoints.vocabulary_file import check_tokenizer_size
+from bert_keras.engines.mask_filling import get_masked_lm
+from bert_keras.errors import InputError
+from bert_keras.heads.fill_mask.mask_checks import check_records
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.text.graph.text_batches import without_autograph
 from bert_keras.pipelines.text.token_arrays import as_text_array
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.heads.fill_mask.mask_checks import check_records
-from bert_keras.engines.mask_filling import get_masked_lm
 
 _TOKENS_PER_BATCH = 4096  # as in `inference`; the logits of 409 masks over 30,522 tokens take 50 MB
 _OUTPUTS = ("mlm", "next_sentence")

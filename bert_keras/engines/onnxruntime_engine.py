@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_keras.compat import import_onnxruntime
-from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.engines.engine import ArtifactEngine, Features, count_threads
+from bert_keras.errors import InputError, MissingExtraError
 
 
 class OnnxruntimeEngine(ArtifactEngine):

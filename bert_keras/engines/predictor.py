@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
-from bert_keras.errors import InputError
-from bert_keras.pipelines.text.portable_tokenizer import PortableTokenizer
-from bert_keras.heads.task import Task, convert_to_example
+from bert_keras.checkpoints.task_loading import read_checkpoint_task, restore_task
 from bert_keras.engines.artifact_files import Artifact, find_artifact
 from bert_keras.engines.engine import Engine
 from bert_keras.engines.sequence_runner import SequenceRunner
-from bert_keras.checkpoints.task_loading import read_checkpoint_task, restore_task
+from bert_keras.errors import InputError
+from bert_keras.heads.task import Task, convert_to_example
+from bert_keras.pipelines.text.portable_tokenizer import PortableTokenizer
 
 if TYPE_CHECKING:
     import keras

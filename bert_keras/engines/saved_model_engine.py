@@ -7,8 +7,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the ops of the signature for texts
 
-from bert_keras.errors import InputError
 from bert_keras.engines.engine import ArtifactEngine, Features, count_threads
+from bert_keras.errors import InputError
 
 _SIGNATURE = "ids"
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.engines.engine import Engine
+from bert_keras.pipelines.batches.encoding import EncodedSequences
 
 
 class SequenceRunner:

@@ -1,4 +1,4 @@
-"""One record per head: the names and texts of a head, and where its model and its task are.
+"""One folder per head: its record, its model, its task, its readers, and its answers in the graph of an artifact.
 
-Start with `head.py`; `known_heads.py` lists the records.
+Start with `head.py` (what a record states) and `task.py`, then a folder such as `tag`; `known_heads.py` lists them.
 """

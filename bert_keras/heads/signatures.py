@@ -1,6 +1,6 @@
 """Inputs and outputs of the signatures of our SavedModels, and arrays with a row for each example.
 
-`Task.compute_signature` returns what the graph in `export/saved_model/answers/` returns, from logits alone, so that a
+`Task.compute_signature` returns what the head's `graph.py` returns, from logits alone, so that a
 client of TensorFlow Serving gets the same from `bert-keras serve`, whichever engine runs.
 """
 

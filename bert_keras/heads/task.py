@@ -16,9 +16,9 @@ from bert_keras.checks import check_integer, quote
 from bert_keras.errors import InputError
 from bert_keras.heads.head import Head
 from bert_keras.heads.known_heads import get_task_head
+from bert_keras.heads.signatures import Arrays, TensorSpec
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.readers.tables.raw_examples import quote_names
-from bert_keras.heads.signatures import Arrays, TensorSpec
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.heads.task import Task
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 RunModel = Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]]  # from features to the model's outputs
 

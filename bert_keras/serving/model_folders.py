@@ -7,8 +7,8 @@ import pathlib
 import re
 from typing import NamedTuple
 
-from bert_keras.errors import InputError
 from bert_keras.engines.artifact_files import Artifact, find_artifact, is_artifact
+from bert_keras.errors import InputError
 
 Fingerprint = tuple[tuple[str, int, int], ...]  # of each file: its path, size and time of modification
 

@@ -13,13 +13,13 @@ from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.huggingface.model_card import MeasuredScores, build_model_card
 from bert_keras.errors import MissingExtraError
 from bert_keras.files import format_json
+from bert_keras.heads.task import Task
 from bert_keras.metrics.confusion_figure import render_confusion_matrix
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.heads.task import Task
-from bert_keras.training.training_data import TrainingData
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.config.settings_files import FINETUNING_FILE, FINETUNING_KEYS, resolve_settings, to_toml
 from bert_keras.training.search.searched_finetuning import TrialResult, describe_winner, write_csv
+from bert_keras.training.training_data import TrainingData
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

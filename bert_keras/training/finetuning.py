@@ -15,11 +15,11 @@ from bert_keras.checkpoints.adapters.lora_layers import LoraModel
 from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
 from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
-from bert_keras.errors import InputError
-from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.heads.task import EncodedSequences, LabelledSequences, Task
 from bert_keras.engines.keras_engine import KerasEngine
 from bert_keras.engines.sequence_runner import SequenceRunner
+from bert_keras.errors import InputError
+from bert_keras.heads.task import EncodedSequences, LabelledSequences, Task
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
 from bert_keras.training.callbacks import EpochScores
 from bert_keras.training.config.finetuning_settings import FineTuning
@@ -154,7 +154,7 @@ def run_finetuning(
     """Train a checkpoint with a task head, and score it on held-out examples after each epoch.
 
     Args:
-        task: what to learn, see `bert_keras.tasks`.
+        task: what to learn, see `bert_keras.heads`.
         checkpoint: any folder that `load` reads, with a vocabulary, or what `read_checkpoint` returned.
         train: training examples of the task.
         dev: held-out examples of the task.

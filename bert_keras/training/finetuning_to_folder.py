@@ -13,17 +13,11 @@ from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
 from bert_keras.extras import check_tensorflow_backend
-from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
-from bert_keras.publishing import check_writable_folder
 from bert_keras.heads.examples.file_options import FileOptions
 from bert_keras.heads.examples.held_out import check_dev_share
 from bert_keras.heads.examples.option_checks import DEV_SHARE, check_keyword_arguments, check_options_of_task
-from bert_keras.training.training_data import (
-    TASK_SETTINGS,
-    TrainingData,
-    check_task_name,
-    read_training_data_for_checkpoint,
-)
+from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
+from bert_keras.publishing import check_writable_folder
 from bert_keras.training.backups import NO_BACKUP, BackupOptions, check_no_backup, train_to_folder
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.config.settings import list_fields
@@ -42,6 +36,12 @@ from bert_keras.training.search.searched_finetuning import (
 from bert_keras.training.search.settings_search import identify_search, search_settings
 from bert_keras.training.strategies import is_chief
 from bert_keras.training.tracking.tracked_training import check_verbose, format_answers, track_training
+from bert_keras.training.training_data import (
+    TASK_SETTINGS,
+    TrainingData,
+    check_task_name,
+    read_training_data_for_checkpoint,
+)
 
 
 def finetune(

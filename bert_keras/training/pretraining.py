@@ -14,6 +14,7 @@ from bert_keras.checkpoints import save
 from bert_keras.checkpoints.huggingface.model_card import build_model_card
 from bert_keras.checkpoints.loading import load_with_head
 from bert_keras.checkpoints.reading import read_checkpoint
+from bert_keras.engines.masked_lm_scores import FIXED_MASKS, drop_sentence_objective
 from bert_keras.errors import InputError
 from bert_keras.extras import check_tensorflow_backend
 from bert_keras.files import read_json
@@ -24,7 +25,6 @@ from bert_keras.pipelines.records.manifest import MANIFEST, read_manifest
 from bert_keras.pipelines.records.record import count_tokens
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.publishing import check_writable_folder
-from bert_keras.engines.masked_lm_scores import FIXED_MASKS, drop_sentence_objective
 from bert_keras.training.backups import NO_BACKUP, BackupOptions, check_no_backup, train_to_folder
 from bert_keras.training.config.recipes import PhasePlan, Pretraining, join_schedules
 from bert_keras.training.config.sources import infer_settings

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checks import check_integer
-from bert_keras.heads.known_heads import get_task_head, list_finetuned_heads
-from bert_keras.pipelines.readers.bad_examples import BadExamples
-from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
-from bert_keras.pipelines.readers.tables.column_names import Columns
-from bert_keras.heads.task import Task, check_choice
 from bert_keras.heads.examples.data_warnings import find_data_warnings
 from bert_keras.heads.examples.file_options import FileOptions, resolve_data
 from bert_keras.heads.examples.held_out import HeldOut, hold_out
 from bert_keras.heads.examples.labelled_files import TrainingInputs
 from bert_keras.heads.examples.option_checks import DEV_SHARE
+from bert_keras.heads.known_heads import get_task_head, list_finetuned_heads
+from bert_keras.heads.task import Task, check_choice
+from bert_keras.pipelines.readers.bad_examples import BadExamples
+from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
+from bert_keras.pipelines.readers.tables.column_names import Columns
 
 # arguments of tasks that a user may set
 TASK_SETTINGS = (

@@ -201,8 +201,8 @@ plt.show()
 # frequent token of the training text everywhere.
 
 # %%
-from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.engines.masked_lm_scores import score_records
+from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 
 model, tokenizer = bk.load("pretrained"), bk.load_tokenizer("pretrained")
 scores = score_records(model, tokenizer, "records")

@@ -23,8 +23,8 @@ from bert_keras.export.parity.reference import Reference
 from bert_keras.export.targets import PARITY
 from bert_keras.export.tflite.tflite_file import parse_tflite, read_signatures
 from bert_keras.files import write_json
-from bert_keras.pipelines.batches.encoding import encode
 from bert_keras.heads.task import Task
+from bert_keras.pipelines.batches.encoding import encode
 
 _LABELS = "labels.txt"
 _DTYPES = {"float": "float32"}  # onnxruntime's name

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from bert_keras.files import format_json
-from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 from bert_keras.heads.task import Task
+from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.text.tokenizer import BertTokenizer

@@ -10,7 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bert_keras.checkpoints.task_loading import restore_task
 from bert_keras.checkpoints.vocabulary_file import open_tokenizer
+from bert_keras.engines.artifact_files import find_model_folder
+from bert_keras.engines.onnxruntime_engine import OnnxruntimeEngine
+from bert_keras.engines.sequence_runner import SequenceRunner
 from bert_keras.errors import InputError, MissingExtraError, UnsupportedTokenizerError
 from bert_keras.export.client_bundle.bundle_files import make_probes, write_onnx_description
 from bert_keras.export.deployment_bundle import write_deployment_files
@@ -23,14 +27,10 @@ from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES, ProbeSet
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.quantization_search import Candidate, score_outputs, score_runner
 from bert_keras.export.targets import WRITTEN_BY
+from bert_keras.heads.task import Task
 from bert_keras.pipelines.text.portable_tokenizer import PortableTokenizer
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.publishing import publish_folder
-from bert_keras.heads.task import Task
-from bert_keras.engines.artifact_files import find_model_folder
-from bert_keras.engines.onnxruntime_engine import OnnxruntimeEngine
-from bert_keras.engines.sequence_runner import SequenceRunner
-from bert_keras.checkpoints.task_loading import restore_task
 
 # The mean difference of an output, in standard deviations, on random ids
 INT8_TOLERANCE = 0.3  # MiniLM: 0.157

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bert_keras.compat import import_onnxruntime
+from bert_keras.engines.sequence_runner import make_batches, make_features
 from bert_keras.errors import MissingExtraError
 from bert_keras.export.ids_graph import HUGGINGFACE_NAMES
-from bert_keras.engines.sequence_runner import make_batches, make_features
 
 if TYPE_CHECKING:
     import onnx

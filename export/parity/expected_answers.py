@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from bert_keras.engines.mask_filling import Filling, fill_mask
 from bert_keras.export.parity.comparison import TIE, Comparison
 from bert_keras.export.parity.probe_inputs import IdSequence, split_into_batches
 from bert_keras.export.parity.reference import Reference
 from bert_keras.heads.fill_mask.graph import NUM_FILLINGS
-from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.heads.task import Task
-from bert_keras.engines.mask_filling import Filling, fill_mask
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 Answer = Mapping[str, np.ndarray]  # the artifact's outputs for one text, keyed by name
 CompareAnswers = Callable[[Comparison, Sequence[Answer]], None]  # collects the differences of the answers to all texts

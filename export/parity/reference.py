@@ -15,9 +15,9 @@ from bert_keras.export.parity.probe_inputs import IdSequence, pad_sequences
 from bert_keras.export.saved_model.to_saved_model import get_text_length
 from bert_keras.heads.head import Head
 from bert_keras.heads.known_heads import get_head
+from bert_keras.heads.task import Task
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.heads.task import Task
 
 _TASK_NAMES = {"sentence_embedding": "embedding"}  # Hugging Face names of outputs that tasks know under ours
 _MAX_CACHED_BYTES = 1 << 29  # of outputs; logits over a vocabulary take 62 MB for 512 tokens

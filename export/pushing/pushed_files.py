@@ -11,13 +11,13 @@ from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.huggingface.weights_file import hash_weights
 from bert_keras.checkpoints.reading import read_without_tensorflow
 from bert_keras.checks import format_names, read_field
+from bert_keras.engines.artifact_files import DESCRIPTION
 from bert_keras.errors import InputError
 from bert_keras.export.targets import PARITY, read_parity_report
 from bert_keras.files import format_json, read_json
 from bert_keras.hub.names import is_hub_name
 from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder
 from bert_keras.staging import LISTING
-from bert_keras.engines.artifact_files import DESCRIPTION
 
 CARD = "README.md"
 _TFLITE_FILES = ("README.md", "labels.txt", "vocab.txt", "model.json", "parity.json")  # beside the .tflite files

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.engines.artifact_files import DESCRIPTION
 from bert_keras.export.export_job import ExportJob, write_description
 from bert_keras.export.parity.parity_check import start_saved_model_check
 from bert_keras.export.parity.probe_inputs import EXAMPLE_IDS, EXAMPLE_MASKED_TEXTS, EXAMPLE_TEXTS
@@ -19,7 +20,6 @@ from bert_keras.export.targets import PARITY, WRITTEN_BY, get_next_version
 from bert_keras.export.template_files import fill_template
 from bert_keras.files import write_json
 from bert_keras.publishing import publish_folder
-from bert_keras.engines.artifact_files import DESCRIPTION
 
 IMAGE_TAG = "2.20.0"  # of Docker's tensorflow/serving
 MAX_BATCH_SIZE = 32  # texts; base's attention scores of 32 x 128 take 25 MB per layer

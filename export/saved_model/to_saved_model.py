@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from bert_keras.checkpoints.building import get_encoder
 from bert_keras.export.ids_graph import build_ids_function, call_model
-from bert_keras.heads.text_function import RunModel, TextFunction, accept_empty_batch
 from bert_keras.export.saved_model.short_texts import (
     count_real_tokens,
     count_tokens,
@@ -18,8 +17,9 @@ from bert_keras.export.saved_model.short_texts import (
     separate_few_rows,
 )
 from bert_keras.heads.known_heads import get_head
-from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.heads.task import Task
+from bert_keras.heads.text_function import RunModel, TextFunction, accept_empty_batch
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 SERVING_DEFAULT, IDS = "serving_default", "ids"  # names of signatures
 _CHUNK_SIZE = 16  # windows of long texts; base's attention scores of 16 x 384 take 113 MB per layer

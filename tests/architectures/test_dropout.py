@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.distribution import Step, within_step
 from bert_keras.architectures.layers import Dropout, random_bits
+from bert_keras.distribution import Step, within_step
 
 SHAPE = (300, 7, 101)
 NUM_VALUES = 300 * 7 * 101

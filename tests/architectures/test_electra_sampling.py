@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.heads.pretraining.electra import sample_ids
 from bert_keras.architectures.layers import random_bits
+from bert_keras.heads.pretraining.electra import sample_ids
 from tests.marks import slow
 
 NUM_DRAWS, NUM_BATCHES = 200_000, 10

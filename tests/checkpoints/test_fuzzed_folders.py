@@ -13,8 +13,8 @@ from bert_keras.analysis.inspection.training_history import read_training_histor
 from bert_keras.checkpoints.keras_files import keras_weights
 from bert_keras.checkpoints.keras_files.keras_weights import check_preset
 from bert_keras.checkpoints.reading import read_tokenizer_settings, read_without_tensorflow, read_without_weights
-from bert_keras.heads.known_heads import find_finetuned_head
 from bert_keras.checkpoints.task_loading import read_checkpoint_task
+from bert_keras.heads.known_heads import find_finetuned_head
 from tests.checkpoints import tiny_folders
 from tests.fuzzing import fuzz, mutate_bytes, mutate_json
 from tests.marks import slow

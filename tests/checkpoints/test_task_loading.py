@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
+from bert_keras.checkpoints.task_loading import restore_task
+from bert_keras.heads.answer.task import QuestionAnswering
+from bert_keras.heads.classify.task import TextClassification, TextExample
+from bert_keras.heads.embed.task import SentenceEmbedding
+from bert_keras.heads.tag.task import TokenClassification
 from bert_keras.pipelines.readers.questions import Answer, Question
 from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
-from bert_keras.heads.answer.task import QuestionAnswering
-from bert_keras.heads.embed.task import SentenceEmbedding
-from bert_keras.checkpoints.task_loading import restore_task
-from bert_keras.heads.classify.task import TextClassification, TextExample
-from bert_keras.heads.tag.task import TokenClassification
 
 LONG = " ".join(f"number {index} is followed by another one," for index in range(9))
 LABELLED_TEXTS = [TextExample(LONG, None, "2"), TextExample("so fine", None, "1"), TextExample("odd", None, "1")]

@@ -146,7 +146,7 @@ def test_half_a_surrogate_pair_in_a_label_is_refused(folder, refused):
 
 
 def test_nothing_is_built_if_config_and_weights_do_not_match(folder, monkeypatch):
-    from bert_keras.modeling import encoder
+    from bert_keras.architectures import encoder
 
     def build(*_args, **_options):
         raise AssertionError("the encoder was built")

@@ -20,11 +20,11 @@ import bert_keras as bk
 from bert_keras.analysis.cost_model.components import count_parameters
 from bert_keras.analysis.cost_model.subjects import add_head as add_planned_head
 from bert_keras.architectures.known_architectures import ARCHITECTURES
-from bert_keras.checkpoints.adapters.adapter_files import count_trained_parameters, select_layers
-from bert_keras.checkpoints.adapters.adapter_files import build_adapter_files
+from bert_keras.checkpoints.adapters.adapter_files import build_adapter_files, count_trained_parameters, select_layers
 from bert_keras.checkpoints.adapters.lora_layers import LoraModel
 from bert_keras.checkpoints.building import get_encoder
 from bert_keras.checkpoints.reading import read_checkpoint
+from bert_keras.checkpoints.task_loading import restore_task
 from bert_keras.config import PROBLEMS
 from bert_keras.export.ids_graph import HUGGINGFACE_NAMES, build_ids_function, call_model
 from bert_keras.export.parity import parity_check
@@ -34,8 +34,8 @@ from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.saved_model.to_saved_model import build_text_function
 from bert_keras.features import to_huggingface_names
+from bert_keras.heads import models
 from bert_keras.heads.known_heads import HEADS, find_finetuned_head, get_head, get_task_head, list_finetuned_heads
-from bert_keras.checkpoints.task_loading import restore_task
 from tests.contracts.tiny_models import (
     FEATURES,
     add_head,
@@ -175,7 +175,7 @@ def batch_of(make_batch):
 
 def test_every_model_has_one_head():
     assert len({head.model_name for head in HEADS}) == len({head.name for head in HEADS}) == len(HEADS)
-    assert set(bk.modeling.__all__) <= {head.model_name for head in HEADS}
+    assert set(models.__all__) <= {head.model_name for head in HEADS}
 
 
 @by_record

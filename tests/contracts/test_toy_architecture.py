@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bert_keras.architectures import distilbert
-from bert_keras.architectures.known_architectures import register_architecture
 from bert_keras.architectures.encoder import BertEncoder
+from bert_keras.architectures.known_architectures import register_architecture
 from bert_keras.architectures.layers import BertEmbeddings
 from tests.contracts.running_plugin import check_contract, run_command, run_in_new_process
 
@@ -64,11 +64,15 @@ def run_journey(folder: pathlib.Path) -> dict:
     bk.save(bk.BertMaskedLM(ScaledEncoder(config)), tokenizer, start)
     documents = [["good film", "bad play"], ["bad film", "good play"]] * 20
     bk.make_records(tokenizer, folder / "records", documents=documents, max_sequence_length=16, held_out_rate=0.1)
-    settings = {"model": {"start_from": str(start), "objective": "mlm"}, "budget": {"steps": 2}}
+    sizes = {"num_layers": 2, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 24}
+    settings = {"model": {"model_type": "scaled", "objective": "mlm", **sizes}, "budget": {"steps": 2}}
     trained = [bk.pretrain(folder / "records", pretrained, settings=settings, verbose=False)]
     trained.append(bk.finetune(pretrained, classifier, **SETTINGS))
     trained.append(bk.finetune(pretrained, folder / "lora", lora_rank=2, **SETTINGS))
     trained.append(bk.distill(classifier, folder / "student", num_layers=1, **SETTINGS))
+    bk.save(bk.BertEncoder(dataclasses.replace(config, model_type="bert"), pooler=False), tokenizer, folder / "bert")
+    bk.finetune(folder / "bert", folder / "teacher", **SETTINGS)
+    trained.append(bk.distill(folder / "teacher", folder / "student of BERT", student=start, **SETTINGS))
     bk.load(classifier).save(folder / "classifier.keras")
     run_command("convert", classifier, folder / "back")
     texts = ["good film", "a bad play"]
@@ -76,7 +80,10 @@ def run_journey(folder: pathlib.Path) -> dict:
     def answer(predictor) -> list[float]:
         return [one["best"][0]["probability"] for one in predictor(texts, top=2)]
 
-    folders = {name: bk.Predictor.from_checkpoint(folder / name) for name in ("classifier", "back", "lora", "student")}
+    folders = {
+        name: bk.Predictor.from_checkpoint(folder / name)
+        for name in ("classifier", "back", "lora", "student", "student of BERT")
+    }
     keras_file = bk.Predictor(bk.load(folder / "classifier.keras"), tokenizer)
     return {
         "trained": [type(one.model.encoder).__name__ for one in trained],
@@ -123,7 +130,7 @@ def journey(folder):
 
 
 def test_every_stage_keeps_the_encoder(journey):
-    assert journey["trained"] == ["ScaledEncoder"] * 4, "the models that the trainings changed"
+    assert journey["trained"] == ["ScaledEncoder"] * 5, "the models that the trainings changed"
     assert set(journey["encoders"].values()) == {"ScaledEncoder"}
     assert journey["scale"] == pytest.approx(3.0, abs=1e-3)
     answers = journey["answers"]

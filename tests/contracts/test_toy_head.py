@@ -14,15 +14,15 @@ import tensorflow as tf
 from keras import ops
 
 from bert_keras.architectures.architecture import DENSE
-from bert_keras.heads.head import Head
-from bert_keras.heads.known_heads import register_head
 from bert_keras.architectures.base import INPUT_SHAPES
 from bert_keras.architectures.head_model import HeadModel, make_example_weights, make_output_layer, select_extra_outputs
 from bert_keras.architectures.losses import GlobalBatchMean
-from bert_keras.pipelines.batches.encoding import encode
-from bert_keras.heads.task import LabelledSequences, Row, Task
-from bert_keras.heads.signatures import TensorSpec
 from bert_keras.heads.classify.task import TextExample
+from bert_keras.heads.head import Head
+from bert_keras.heads.known_heads import register_head
+from bert_keras.heads.signatures import TensorSpec
+from bert_keras.heads.task import LabelledSequences, Row, Task
+from bert_keras.pipelines.batches.encoding import encode
 from tests.contracts.running_plugin import check_contract, run_command, run_in_new_process
 
 MODULE = "tests.contracts.test_toy_head"

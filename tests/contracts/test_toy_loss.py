@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
+from bert_keras.architectures.losses import ColumnLoss
 from bert_keras.errors import InputError
 from bert_keras.heads.embed import EmbeddingObjective, register_objective
-from bert_keras.architectures.losses import ColumnLoss
 from tests.contracts.running_plugin import run_command, run_in_new_process
 
 MODULE = "tests.contracts.test_toy_loss"

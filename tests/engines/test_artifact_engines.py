@@ -12,17 +12,17 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.cli.main import main
-from bert_keras.errors import InputError
-from bert_keras.export.export_job import write_description
-from bert_keras.export.onnx.to_onnx import FLOAT32
-from bert_keras.heads.answer.task import QuestionAnswering
 from bert_keras.engines.artifact_files import DESCRIPTION, ENGINES, find_artifact, is_artifact
 from bert_keras.engines.cores import count_cores
 from bert_keras.engines.engine import FAST_SAVED_MODEL
 from bert_keras.engines.openvino_engine import OpenvinoEngine
 from bert_keras.engines.predictor import Predictor
-from bert_keras.heads.embed.task import SentenceEmbedding
+from bert_keras.errors import InputError
+from bert_keras.export.export_job import write_description
+from bert_keras.export.onnx.to_onnx import FLOAT32
+from bert_keras.heads.answer.task import QuestionAnswering
 from bert_keras.heads.classify.task import TextClassification
+from bert_keras.heads.embed.task import SentenceEmbedding
 from bert_keras.heads.tag.task import TokenClassification
 from tests.export.conftest import LENGTH
 from tests.marks import slow_except

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
+from bert_keras.engines import masked_lm_scores
+from bert_keras.engines.masked_lm_scores import FIXED_MASKS, drop_sentence_objective, score_records, score_texts
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.records.making_records import write_records
-from bert_keras.tasks import masked_lm_scores
-from bert_keras.engines.masked_lm_scores import FIXED_MASKS, drop_sentence_objective, score_records, score_texts
 from tests.marks import slow_except
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat . , ##s ##ed".split()

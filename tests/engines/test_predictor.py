@@ -10,15 +10,15 @@ import polars
 import pytest
 
 import bert_keras as bk
-from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.questions import Question
-from bert_keras.tasks import predictor as predictor_module
-from bert_keras.heads.answer.task import QuestionAnswering
-from bert_keras.engines.predictor import Predictor
-from bert_keras.heads.embed.task import SentenceEmbedding
 from bert_keras.checkpoints.task_loading import restore_task
+from bert_keras.engines import predictor as predictor_module
+from bert_keras.engines.predictor import Predictor
+from bert_keras.errors import InputError
+from bert_keras.heads.answer.task import QuestionAnswering
 from bert_keras.heads.classify.task import TextClassification, TextExample
+from bert_keras.heads.embed.task import SentenceEmbedding
 from bert_keras.heads.tag.task import TokenClassification
+from bert_keras.pipelines.readers.questions import Question
 from tests.heads.conftest import SIZES
 
 PROMPTS = {"include_prompt": False, "prompts": {"query": "Where? "}, "default_prompt_name": "query"}

@@ -5,13 +5,13 @@ import threading
 import numpy as np
 import pytest
 
-from bert_keras.errors import InputError
-from bert_keras.pipelines.batches.encoding import encode
-from bert_keras.heads.answer.task import QuestionAnswering
 from bert_keras.engines.engine import Engine
 from bert_keras.engines.keras_engine import KerasEngine
 from bert_keras.engines.sequence_runner import SequenceRunner, make_batches
+from bert_keras.errors import InputError
+from bert_keras.heads.answer.task import QuestionAnswering
 from bert_keras.heads.classify.task import TextClassification
+from bert_keras.pipelines.batches.encoding import encode
 
 TOLERANCE = 1e-5  # measured: 1.4e-6, for logits of magnitude up to 10
 TEXTS = ["the one"] + [f"{'so very ' * (number * 7 % 23)}number {number}" for number in range(200)]

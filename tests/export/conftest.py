@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
+from bert_keras.checkpoints.task_loading import restore_task
 from bert_keras.export.onnx.to_onnx import write_onnx
 from bert_keras.export.parity import artifact_program, parity_check
 from bert_keras.export.parity.fresh_process import Answers
@@ -16,7 +17,6 @@ from bert_keras.export.parity.reference import Reference
 from bert_keras.export.saved_model.to_saved_model import write_saved_model
 from bert_keras.export.tflite.to_tflite import write_tflite
 from bert_keras.heads.known_heads import find_finetuned_head
-from bert_keras.checkpoints.task_loading import restore_task
 from tests.made_once import made_once
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat . , ##s ##un".split()

@@ -10,6 +10,7 @@ import pytest
 from tokenizers import BertWordPieceTokenizer
 
 import bert_keras as bk
+from bert_keras.checkpoints.kept_tokens import choose_tokens, trim_checkpoint
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError, ParityError
 from bert_keras.export.artifacts import load_reference
@@ -20,10 +21,9 @@ from bert_keras.export.vocabulary_trimming import (
     count_changed_examples,
     is_trimmed_vocabulary,
 )
-from bert_keras.pipelines.corpus.text_sources import find_sources, read_lines
-from bert_keras.checkpoints.kept_tokens import choose_tokens, trim_checkpoint
-from bert_keras.heads.embed.task import SentenceEmbedding
 from bert_keras.heads.classify.task import TextExample
+from bert_keras.heads.embed.task import SentenceEmbedding
+from bert_keras.pipelines.corpus.text_sources import find_sources, read_lines
 from tests.export.conftest import build
 from tests.marks import slow_except
 

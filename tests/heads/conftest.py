@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras import modeling
-from bert_keras.engines.predictor import Predictor
 from bert_keras.checkpoints.task_loading import restore_task
+from bert_keras.engines.predictor import Predictor
+from bert_keras.heads import models
 
 SIZES = {
     "vocabulary_size": 30522,
@@ -51,8 +51,8 @@ def build(perturb):
     """Function that builds the tiny model of a task; its weights are random, so that texts get different answers."""
 
     def build_model(task):
-        encoder = modeling.BertEncoder(bk.BertConfig(**SIZES), pooler=task.head.model_name not in POOLERLESS)
-        model = getattr(modeling, task.head.model_name)(encoder, **task.head_arguments())
+        encoder = models.BertEncoder(bk.BertConfig(**SIZES), pooler=task.head.model_name not in POOLERLESS)
+        model = getattr(models, task.head.model_name)(encoder, **task.head_arguments())
         perturb(model, seed=2)
         table = next(weight for weight in model.weights if "/token/" in weight.path)
         table.assign(4 * table)  # tokens matter more than positions

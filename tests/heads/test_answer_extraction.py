@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.questions import Answer, Question
 from bert_keras.heads.answer.task import QuestionAnswering
-from tests.marks import slow_except
+from bert_keras.pipelines.readers.questions import Answer, Question
 from tests.heads.squad_recipe import best_answers, null_score, training_windows
+from tests.marks import slow_except
 
 WORDS = (
     *("the", "Berlin,", "antidisestablishmentarianism", "unaffable", "U.S.A.", "Zürich", "naïve", "東京は", "3.5", "a"),

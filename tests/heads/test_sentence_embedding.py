@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from bert_keras.errors import InputError
 from bert_keras.architectures.losses import CosineError, GlobalBatchMean, InBatchContrast
 from bert_keras.engines.predictor import Predictor
-from bert_keras.heads.embed.task import SentenceEmbedding
+from bert_keras.errors import InputError
 from bert_keras.heads.classify.task import TextExample
+from bert_keras.heads.embed.task import SentenceEmbedding
 
 ULPS = 4.5e-16  # measured: 0; the limit is two ULPs
 TEXTS = [

@@ -8,10 +8,10 @@ import pytest
 from sklearn import metrics
 from sklearn.utils import class_weight
 
-from bert_keras.errors import InputError
 from bert_keras.engines.keras_engine import KerasEngine
 from bert_keras.engines.predictor import Predictor
 from bert_keras.engines.sequence_runner import SequenceRunner
+from bert_keras.errors import InputError
 from bert_keras.heads.classify.task import TextClassification, TextExample
 
 TOLERANCE = 2e-6  # measured: 3.9e-7, for probabilities

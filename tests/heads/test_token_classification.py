@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from seqeval import metrics as seqeval
 
-from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
 from bert_keras.engines.keras_engine import KerasEngine
 from bert_keras.engines.predictor import Predictor
 from bert_keras.engines.sequence_runner import SequenceRunner
+from bert_keras.errors import InputError
 from bert_keras.heads.tag.task import TokenClassification
-from tests.marks import slow_except
+from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
 from tests.heads.google_windows import find_best_window, make_windows
+from tests.marks import slow_except
 
 TAGS = ("O", "B-LOC", "B-PER", "I-LOC", "I-PER", "B-ONCE")
 TOLERANCE = 2e-6  # measured: 5.2e-7, for probabilities

@@ -9,9 +9,9 @@ import pytest
 import bert_keras as bk
 from benchmarks.http_load import LoadSettings, run_load
 from benchmarks.serving import count_resources
+from bert_keras.engines.artifact_files import DESCRIPTION
 from bert_keras.export.export_job import write_description
 from bert_keras.export.saved_model.to_saved_model import write_saved_model
-from bert_keras.engines.artifact_files import DESCRIPTION
 from tests.made_once import made_once
 
 from .conftest import TEXTS

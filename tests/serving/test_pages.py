@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
+from bert_keras.checkpoints.task_loading import restore_task
 from bert_keras.export.onnx.to_onnx import write_onnx_folder
 from bert_keras.serving.http.application import make_application
 from bert_keras.serving.protocols.tasks import make_task_protocol
@@ -23,7 +24,6 @@ from bert_keras.serving.repository import ModelRepository
 from bert_keras.serving.server import make_endpoints
 from bert_keras.serving.server_state import ServerState
 from bert_keras.serving.settings import ServerSettings
-from bert_keras.checkpoints.task_loading import restore_task
 
 from .browser import CHROMIUM, Browser
 from .conftest import LENGTH

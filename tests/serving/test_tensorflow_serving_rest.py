@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
+from bert_keras.engines.artifact_files import DESCRIPTION
 from bert_keras.export.export_job import write_description
 from bert_keras.export.saved_model.saved_model_artifact import build_example_requests, write_serving_files
-from bert_keras.engines.artifact_files import DESCRIPTION
 from tests.marks import slow_except
 
 from .conftest import KINDS, SAVED

@@ -19,13 +19,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import keras
 import tensorflow as tf
 
+from bert_keras.heads.answer.task import QuestionAnswering
+from bert_keras.heads.classify.task import TextClassification, TextExample
+from bert_keras.heads.embed.task import SentenceEmbedding
+from bert_keras.heads.tag.task import TokenClassification
+from bert_keras.heads.task import Task
 from bert_keras.pipelines.readers.questions import Answer, Question
 from bert_keras.pipelines.readers.words.tagged_words import TaggedSentence
-from bert_keras.heads.answer.task import QuestionAnswering
-from bert_keras.heads.task import Task
-from bert_keras.heads.embed.task import SentenceEmbedding
-from bert_keras.heads.classify.task import TextClassification, TextExample
-from bert_keras.heads.tag.task import TokenClassification
 from bert_keras.training import FineTuning, run_finetuning
 from bert_keras.training.finetuned_folder import FineTuned
 from bert_keras.training.strategies import is_chief, make_strategy

@@ -11,9 +11,9 @@ import pytest
 import bert_keras as bk
 from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.errors import InputError
-from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.heads.embed.task import SentenceEmbedding
 from bert_keras.heads.classify.task import TextClassification, TextExample
+from bert_keras.heads.embed.task import SentenceEmbedding
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.training import FineTuning, run_finetuning
 from bert_keras.training.backups import NO_BACKUP, TrainingState
 from bert_keras.training.callbacks import TrainingLog

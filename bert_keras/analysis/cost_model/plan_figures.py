@@ -13,11 +13,11 @@ from bert_keras.analysis.cost_model.planning import Plan
 from bert_keras.analysis.cost_model.sized_graph import Lifetimes, SizedGraph
 from bert_keras.analysis.cost_model.step_memory import Memory, count_bytes
 from bert_keras.analysis.cost_model.workloads import BatchShape, Workload, choose_default_lengths, list_dimensions
+from bert_keras.architectures.encoder import BertEncoder
+from bert_keras.architectures.layers import zero_initialization
 from bert_keras.checkpoints.building import get_encoder
 from bert_keras.config import BertConfig
 from bert_keras.figures import COLORS, FigureSection, check_matplotlib, create_figure, save_figures, simplify_axes
-from bert_keras.modeling import BertEncoder
-from bert_keras.architectures.layers import zero_initialization
 from bert_keras.publishing import publish_folder
 
 _REFERENCE_PRESETS = ("base", "large")

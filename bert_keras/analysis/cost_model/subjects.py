@@ -72,8 +72,8 @@ def build_subject(subject: Subject, run: Pretraining | None, head: str | None, n
     Raises:
         InputError: there is no such preset, folder or head, or the subject is a recipe and has its own head.
     """
-    from bert_keras.checkpoints.building import get_encoder
     from bert_keras.architectures.layers import zero_initialization
+    from bert_keras.checkpoints.building import get_encoder
 
     with zero_initialization():  # counting needs no values, and initializing base takes 4 s
         if run is not None:
@@ -108,10 +108,10 @@ def add_head(encoder: "keras.Model", head: str, num_classes: int = 2) -> "keras.
 def _build_model(subject: Subject, *, pooler: bool) -> "keras.Model":
     import keras
 
+    from bert_keras.architectures.base import check_bert_model
+    from bert_keras.architectures.encoder import BertEncoder
     from bert_keras.checkpoints import load
     from bert_keras.checkpoints.reading import exists
-    from bert_keras.modeling import BertEncoder
-    from bert_keras.architectures.base import check_bert_model
 
     if isinstance(subject, keras.Model):
         check_bert_model(subject)

@@ -14,12 +14,12 @@ import keras
 import tensorflow as tf
 
 from bert_keras.analysis.cost_model.subjects import check_plan_length
+from bert_keras.architectures.encoder import BertEncoder
 from bert_keras.checkpoints.building import get_encoder
 from bert_keras.features import ENCODER_INPUTS
-from bert_keras.heads.known_heads import find_head_of_class
-from bert_keras.modeling import BertEncoder
-from bert_keras.heads.pretraining.electra import ID_BLOCK
 from bert_keras.heads.fill_mask.model import MaskedLMModel
+from bert_keras.heads.known_heads import find_head_of_class
+from bert_keras.heads.pretraining.electra import ID_BLOCK
 
 Shape = tuple[int, ...]
 

@@ -8,16 +8,16 @@ import keras
 import numpy as np
 
 from bert_keras.analysis.inspection.forward_pass import ForwardPass, InputSequence
-from bert_keras.checks import quote
-from bert_keras.heads.known_heads import find_finetuned_head, find_head_of_class
-from bert_keras.heads.fill_mask.model import MaskedLMModel
-from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.heads.task import Task, softmax
-from bert_keras.heads.fill_mask.mask_checks import check_top_k
-from bert_keras.engines.mask_filling import predict_tokens
-from bert_keras.heads.fill_mask.task import find_top_tokens
-from bert_keras.engines.predictor import Predictor
 from bert_keras.checkpoints.task_loading import restore_task
+from bert_keras.checks import quote
+from bert_keras.engines.mask_filling import predict_tokens
+from bert_keras.engines.predictor import Predictor
+from bert_keras.heads.fill_mask.mask_checks import check_top_k
+from bert_keras.heads.fill_mask.model import MaskedLMModel
+from bert_keras.heads.fill_mask.task import find_top_tokens
+from bert_keras.heads.known_heads import find_finetuned_head, find_head_of_class
+from bert_keras.heads.task import Task, softmax
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 MAX_WORDS = 64  # masked in turn, each in a sequence of its own
 _TOKENS_PER_BATCH = 4096

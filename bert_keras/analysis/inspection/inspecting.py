@@ -11,6 +11,7 @@ import numpy as np
 from bert_keras.analysis.inspection import head_outputs, summaries
 from bert_keras.analysis.inspection.forward_pass import ForwardPass, make_input_sequence, run_forward_pass
 from bert_keras.analysis.inspection.html_page import PAGE
+from bert_keras.architectures.base import check_bert_model
 from bert_keras.checkpoints import load, load_tokenizer
 from bert_keras.checkpoints.building import get_encoder
 from bert_keras.checkpoints.reading import find_folder
@@ -18,7 +19,6 @@ from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.figures import FigureSection, check_matplotlib, save_figures
 from bert_keras.files import write_json
-from bert_keras.architectures.base import check_bert_model
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.publishing import publish_folder
 

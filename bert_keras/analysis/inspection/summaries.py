@@ -12,7 +12,7 @@ import numpy as np
 from bert_keras.errors import InputError
 
 if typing.TYPE_CHECKING:
-    from bert_keras.modeling import BertEncoder
+    from bert_keras.architectures.encoder import BertEncoder
 
 CLS, SEP, ITSELF, PREVIOUS, NEXT = "[CLS]", "[SEP]", "itself", "previous", "next"
 BROAD, LOCAL, MIXED = "broad", "local", "mixed"

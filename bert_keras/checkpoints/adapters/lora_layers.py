@@ -3,11 +3,11 @@
 import keras
 import numpy as np
 
+from bert_keras.architectures.base import BertModel
+from bert_keras.architectures.layers import zero_initialization
 from bert_keras.checkpoints.adapters.adapter_files import AdaptedLayers, Adapter
 from bert_keras.checkpoints.building import get_variables, resolve
 from bert_keras.files import to_plain
-from bert_keras.architectures.base import BertModel
-from bert_keras.architectures.layers import zero_initialization
 
 
 class LoraModel:

@@ -16,7 +16,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from bert_keras import modeling
+from bert_keras.architectures.base import BertModel
+from bert_keras.architectures.encoder import BertEncoder
 from bert_keras.checkpoints.building import get_encoder, get_model_name, get_variables, list_model_weights
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
 from bert_keras.checkpoints.huggingface.weight_names import WeightName, list_weights
@@ -33,7 +34,6 @@ from bert_keras.checks import format_names
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.heads.known_heads import HEADS, get_head
-from bert_keras.architectures.base import BertModel
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 from bert_keras.publishing import check_writable_folder, publish_folder
@@ -142,7 +142,7 @@ def write_preset(
 def _list_lost(model: BertModel, tokenizer: BertTokenizer | None, *, has_head: bool) -> list[str]:
     """List what a preset of a model cannot hold."""
     lost, encoder, kind = [], get_encoder(model), type(model).__name__
-    if not has_head and not isinstance(model, modeling.BertEncoder):
+    if not has_head and not isinstance(model, BertEncoder):
         lost.append(f"the head of {kind}, which KerasHub does not have: only the encoder is written")
     if encoder.pooler is None:
         lost.append(

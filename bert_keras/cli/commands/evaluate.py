@@ -153,9 +153,9 @@ def _score_texts(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dict[
 
 def _read_texts(arguments: argparse.Namespace, bad: BadExamples) -> Iterator[str]:
     """Yield the texts of a file: its non-blank lines, or the text column of a table."""
+    from bert_keras.heads.examples.file_options import guess_format
     from bert_keras.pipelines.corpus.text_lines import open_lines
     from bert_keras.pipelines.readers.tables.raw_examples import get_file_ending
-    from bert_keras.heads.examples.file_options import guess_format
 
     form = arguments.format or guess_format(arguments.file)
     if form in ("conll", "conllu"):

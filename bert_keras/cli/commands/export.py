@@ -172,9 +172,9 @@ def _describe_settings(arguments: argparse.Namespace, settings: ExportSettings) 
 
 def _read_calibration(arguments: argparse.Namespace, checkpoint: Checkpoint) -> list:
     """Read the texts to calibrate on, as examples of the task."""
+    from bert_keras.checkpoints.task_loading import read_checkpoint_task
     from bert_keras.heads.examples.file_options import FileOptions
     from bert_keras.heads.examples.prediction_data import read_prediction_data
-    from bert_keras.checkpoints.task_loading import read_checkpoint_task
 
     examples = list(read_prediction_data(read_checkpoint_task(checkpoint), arguments.calibrate, FileOptions()))
     if error := next((example.error for example in examples if example.error), None):
@@ -184,8 +184,8 @@ def _read_calibration(arguments: argparse.Namespace, checkpoint: Checkpoint) -> 
 
 def _read_examples(arguments: argparse.Namespace, checkpoint: Checkpoint) -> tuple[list, dict[str, object]]:
     """Read the examples on which TFLite files are evaluated; return them and the number skipped, to print."""
-    from bert_keras.heads.known_heads import find_finetuned_head
     from bert_keras.checkpoints.task_loading import read_checkpoint_task
+    from bert_keras.heads.known_heads import find_finetuned_head
 
     if find_finetuned_head(checkpoint.model) is None:
         raise InputError(f"{arguments.checkpoint} has no task head, so it cannot be evaluated: leave out --eval")

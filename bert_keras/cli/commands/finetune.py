@@ -35,10 +35,10 @@ from bert_keras.training.search.searched_finetuning import check_search_installe
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.heads.task import Task
-    from bert_keras.training.training_data import TrainingData
     from bert_keras.training.finetuned_folder import FineTuned
     from bert_keras.training.search.searched_finetuning import SearchSpace, TrialResult
     from bert_keras.training.tracking.tracked_training import FitProgress
+    from bert_keras.training.training_data import TrainingData
 
 # the printed line of each setting that a search may vary
 _LINES = {

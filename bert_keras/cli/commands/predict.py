@@ -40,8 +40,8 @@ from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_file
 
 if TYPE_CHECKING:
-    from bert_keras.heads.task import Task
     from bert_keras.engines.predictor import Predictor
+    from bert_keras.heads.task import Task
 
 _FILE_ENDINGS = (".txt", ".csv", ".tsv", ".jsonl", ".json", ".conll", ".conllu", ".iob", ".bio")
 _FILE_OPTIONS = ("format", "text_column", "second_text_column", "columns", "delimiter", "word_column", "tag_column")

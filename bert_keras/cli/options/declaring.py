@@ -14,9 +14,9 @@ from collections.abc import Callable, Collection
 from types import NoneType
 
 from bert_keras.checks import describe_integer, is_integer, quote
+from bert_keras.engines.cores import count_cores
 from bert_keras.hub.names import is_hub_name
 from bert_keras.pipelines.readers.option_spelling import spell_flag
-from bert_keras.engines.cores import count_cores
 
 _MAX_INTEGER = 10**12  # so that the product of two fits into 64 bits
 _MAX_NUMBER = 1e30

@@ -18,8 +18,8 @@ from bert_keras.cli.options.argument_checks import check_all, check_exists, read
 from bert_keras.cli.options.declaring import Options, positive_number
 from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.figures import check_matplotlib
-from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.heads.examples.option_checks import DEV_SHARE
+from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.training.config.finetuning_settings import OPTION_NAMES, FineTuning
 from bert_keras.training.config.settings import list_fields
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.heads.task import Task
-    from bert_keras.training.distilling.distillation_data import DistillationData
-    from bert_keras.training.training_data import TrainingData
     from bert_keras.training.config.settings_files import ReadingKeys
+    from bert_keras.training.distilling.distillation_data import DistillationData
     from bert_keras.training.finetuned_folder import FineTuned
     from bert_keras.training.tracking.tracked_training import FitProgress
+    from bert_keras.training.training_data import TrainingData
 
 Settings = TypeVar("Settings", bound=FineTuning)
 

@@ -12,16 +12,16 @@ from bert_keras.cli.options.argument_checks import check_all
 from bert_keras.cli.options.declaring import Options, non_negative_integer, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.figures import check_matplotlib
+from bert_keras.heads.examples import option_checks
 from bert_keras.heads.known_heads import list_finetuned_heads
 from bert_keras.pipelines.readers.option_spelling import spell_flag
-from bert_keras.heads.examples import option_checks
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
+    from bert_keras.heads.examples.file_options import FileOptions
+    from bert_keras.heads.task import Task
     from bert_keras.pipelines.readers.bad_examples import BadExamples
     from bert_keras.pipelines.readers.tables.column_names import Columns
-    from bert_keras.heads.task import Task
-    from bert_keras.heads.examples.file_options import FileOptions
 
 TASK_NAMES = tuple(head.name for head in list_finetuned_heads())  # the first is the default of `finetune`
 FORMATS = ("csv", "tsv", "jsonl", "json", "conll", "conllu", "txt")
@@ -127,8 +127,8 @@ def read_labelled_examples(
     Raises:
         InputError: one of `checks` failed, the file or an option is for another task, or an example is bad.
     """
-    from bert_keras.pipelines.readers.bad_examples import BadExamples
     from bert_keras.heads.examples.scoring_data import read_scoring_data
+    from bert_keras.pipelines.readers.bad_examples import BadExamples
 
     check_all(
         lambda: check_options_of_task(arguments, task.name, task.problem),

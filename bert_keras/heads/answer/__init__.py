@@ -1,10 +1,13 @@
-"""Answers to questions, extracted from a context."""
+"""Answers to questions, extracted from a context.
+
+The record of the head is in this file; start with `task.py`.
+"""
 
 from bert_keras.heads.head import Head
 
 HEAD = Head(
     name="answer",
-    model="bert_keras.heads.classify.model:BertQuestionAnswerer",
+    model="bert_keras.heads.answer.model:BertQuestionAnswerer",
     task="bert_keras.heads.answer.task:QuestionAnswering",
     is_finetuned=True,
     training_reader="bert_keras.heads.answer.examples:read_to_answer",

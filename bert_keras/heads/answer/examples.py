@@ -5,10 +5,6 @@ import os
 from collections.abc import Iterator
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.text_lines import STANDARD_INPUT
-from bert_keras.pipelines.readers.questions import read_questions, stream_questions
-from bert_keras.pipelines.readers.tables.column_names import Columns
-from bert_keras.pipelines.readers.tables.raw_examples import RawExample, TableReader
 from bert_keras.heads.answer.task import QuestionAnswering
 from bert_keras.heads.examples.labelled_files import (
     ScoringInputs,
@@ -16,6 +12,10 @@ from bert_keras.heads.examples.labelled_files import (
     TrainingInputs,
 )
 from bert_keras.heads.examples.prediction_data import Example, PredictionReader
+from bert_keras.pipelines.corpus.text_lines import STANDARD_INPUT
+from bert_keras.pipelines.readers.questions import read_questions, stream_questions
+from bert_keras.pipelines.readers.tables.column_names import Columns
+from bert_keras.pipelines.readers.tables.raw_examples import RawExample, TableReader
 
 
 def read_to_answer(inputs: TrainingInputs) -> TaskExamples:

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from bert_keras.heads.answer.task import NUM_LOGITS, QuestionAnswering
 from bert_keras.heads.text_function import (
     RunModel,
     TextCharacters,
@@ -13,7 +14,6 @@ from bert_keras.heads.text_function import (
 )
 from bert_keras.pipelines.batches.packing import EncodedBatch, encode_in_graph, has_most_context_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.heads.answer.task import NUM_LOGITS, QuestionAnswering
 
 _IMPOSSIBLE = -1e30
 # `QuestionAnswering` ranks all spans, 50,000 in a context of 100 kB; the best 256 contain five different texts

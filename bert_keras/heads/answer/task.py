@@ -8,11 +8,11 @@ import numpy as np
 
 from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
+from bert_keras.heads.signatures import Arrays, TensorSpec, make_specs, make_strings, pad_rows
+from bert_keras.heads.task import LabelledSequences, Row, Task, softmax
 from bert_keras.metrics.squad import answer_scores, find_null_threshold
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode, has_most_context
 from bert_keras.pipelines.readers.questions import Question
-from bert_keras.heads.task import LabelledSequences, Row, Task, softmax
-from bert_keras.heads.signatures import Arrays, TensorSpec, make_specs, make_strings, pad_rows
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.text.tokenizer import BertTokenizer

@@ -1,4 +1,7 @@
-"""Classification and regression of texts and pairs of texts."""
+"""Classification and regression of texts and pairs of texts.
+
+The record of the head is in this file; start with `task.py`.
+"""
 
 from bert_keras.heads.head import Head
 

@@ -5,11 +5,7 @@ from collections.abc import Sequence
 from bert_keras.checks import quote
 from bert_keras.config import PROBLEMS
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.bad_examples import BadExamples
-from bert_keras.pipelines.readers.labelled_texts import read_labelled_examples, read_text_examples
-from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
-from bert_keras.pipelines.readers.tables.column_names import Columns
-from bert_keras.pipelines.readers.tables.raw_examples import Source, quote_names
+from bert_keras.heads.classify.task import TextClassification, TextExample, get_labels
 from bert_keras.heads.examples.file_options import FileOptions
 from bert_keras.heads.examples.labelled_files import (
     ScoringInputs,
@@ -19,7 +15,11 @@ from bert_keras.heads.examples.labelled_files import (
     keep_known,
     keep_known_to_score,
 )
-from bert_keras.heads.classify.task import TextClassification, TextExample, get_labels
+from bert_keras.pipelines.readers.bad_examples import BadExamples
+from bert_keras.pipelines.readers.labelled_texts import read_labelled_examples, read_text_examples
+from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
+from bert_keras.pipelines.readers.tables.column_names import Columns
+from bert_keras.pipelines.readers.tables.raw_examples import Source, quote_names
 
 
 def read_texts(

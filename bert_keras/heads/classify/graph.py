@@ -2,10 +2,10 @@
 
 import tensorflow as tf
 
+from bert_keras.heads.classify.task import THRESHOLD, TextClassification
 from bert_keras.heads.text_function import RunModel, TextFunction
 from bert_keras.pipelines.batches.packing import encode_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.heads.classify.task import THRESHOLD, TextClassification
 
 
 def build_classifier(run: RunModel, tokenizer: BertTokenizer, task: TextClassification, length: int) -> TextFunction:

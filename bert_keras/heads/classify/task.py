@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from bert_keras.errors import InputError
+from bert_keras.heads.signatures import Arrays, TensorSpec, make_specs, make_strings, pad_rows
+from bert_keras.heads.task import LabelledSequences, Row, Task, check_choice, encode_labels, softmax
 from bert_keras.metrics import classes, regression
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode
-from bert_keras.heads.task import LabelledSequences, Row, Task, check_choice, encode_labels, softmax
-from bert_keras.heads.signatures import Arrays, TensorSpec, make_specs, make_strings, pad_rows
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.text.tokenizer import BertTokenizer

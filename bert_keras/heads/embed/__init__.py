@@ -1,4 +1,7 @@
-"""One vector per text, compared by cosine, and the objectives with which `finetune` trains it."""
+"""One vector per text, compared by cosine, and the objectives with which `finetune` trains it.
+
+The record of the head is in this file; start with `task.py`.
+"""
 
 import dataclasses
 
@@ -12,7 +15,7 @@ class EmbeddingObjective:
 
     Attributes:
         name: its name in `finetune --objective`.
-        loss: its loss, a `ColumnLoss` of `architectures/losses.py` that is created without arguments; `module:attribute`.
+        loss: its loss, a `ColumnLoss` of `architectures/losses.py`, created without arguments; `module:attribute`.
         text_columns: the usual names of the columns of texts, one for each text of an example. A pair can have other
             names, see `guess_columns`.
         has_scores: whether each example has a score.

@@ -1,16 +1,16 @@
 """Read the examples of sentence embedding: pairs of texts, or examples of as many texts as the objective needs."""
 
 from bert_keras.errors import InputError
+from bert_keras.heads.classify.examples import read_texts
+from bert_keras.heads.classify.task import TextExample
 from bert_keras.heads.embed import EmbeddingObjective
+from bert_keras.heads.embed.task import SentenceEmbedding, get_objective
+from bert_keras.heads.examples.file_options import FileOptions
+from bert_keras.heads.examples.labelled_files import ScoringInputs, TaskExamples, TrainingInputs
 from bert_keras.pipelines.readers.bad_examples import BadExamples
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.column_names import Columns
 from bert_keras.pipelines.readers.tables.raw_examples import Source
-from bert_keras.heads.examples.file_options import FileOptions
-from bert_keras.heads.examples.labelled_files import ScoringInputs, TaskExamples, TrainingInputs
-from bert_keras.heads.classify.examples import read_texts
-from bert_keras.heads.embed.task import SentenceEmbedding, get_objective
-from bert_keras.heads.classify.task import TextExample
 
 
 def read_for_objective(

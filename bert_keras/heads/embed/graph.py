@@ -2,12 +2,12 @@
 
 import tensorflow as tf
 
-from bert_keras.heads.text_function import RunModel, TextFunction
 from bert_keras.features import FEATURES, to_huggingface_names
+from bert_keras.heads.embed.task import SentenceEmbedding, count_prompt_tokens
+from bert_keras.heads.task import Task
+from bert_keras.heads.text_function import RunModel, TextFunction
 from bert_keras.pipelines.batches.packing import encode_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.heads.task import Task
-from bert_keras.heads.embed.task import SentenceEmbedding, count_prompt_tokens
 
 
 def build_embedder(run: RunModel, tokenizer: BertTokenizer, task: SentenceEmbedding, length: int) -> TextFunction:

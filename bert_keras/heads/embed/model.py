@@ -6,13 +6,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from bert_keras.embedding_settings import SIMILARITIES, check_pooling, check_prompts
-from bert_keras.errors import InputError
-from bert_keras.features import Features, Tensor
 from bert_keras.architectures.base import INPUT_SHAPES
 from bert_keras.architectures.encoder import BertEncoder
 from bert_keras.architectures.head_model import HeadModel, make_example_weights, select_extra_outputs
 from bert_keras.architectures.losses import CosineError, GlobalBatchMean
+from bert_keras.embedding_settings import SIMILARITIES, check_pooling, check_prompts
+from bert_keras.errors import InputError
+from bert_keras.features import Features, Tensor
 
 _LOWEST = -3e38  # finite, below every value of a vector
 
@@ -42,7 +42,7 @@ class BertEmbedder(HeadModel):
         A dict with `embedding`, float32 `(B, D)`, or `(B, k D)` with k poolings.
 
     Labels for `fit`: float `(B,)`, the target cosine of each pair; the two texts of a pair are consecutive sequences
-    with the same label. Other losses take examples of any number of texts, see `ColumnLoss` in `modeling.losses`.
+    with the same label. Other losses take examples of any number of texts, see `ColumnLoss` in `architectures.losses`.
 
     Raises:
         InputError: an unknown pooling or similarity, or a default prompt that is not among the prompts.

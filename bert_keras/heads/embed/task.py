@@ -8,13 +8,13 @@ import numpy as np
 
 from bert_keras.embedding_settings import check_pooling, check_prompts, get_prompt
 from bert_keras.errors import InputError
+from bert_keras.heads.classify.task import TextExample
 from bert_keras.heads.embed import OBJECTIVES, EmbeddingObjective
 from bert_keras.heads.head import import_part
+from bert_keras.heads.signatures import Arrays, TensorSpec
+from bert_keras.heads.task import LabelledSequences, Row, Task, check_choice
 from bert_keras.metrics.regression import regression_scores
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode
-from bert_keras.heads.task import LabelledSequences, Row, Task, check_choice
-from bert_keras.heads.signatures import Arrays, TensorSpec
-from bert_keras.heads.classify.task import TextExample
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.text.tokenizer import BertTokenizer

@@ -1,4 +1,4 @@
-"""Read files and data in memory as the examples of a task.
+"""What the readers of all heads share: options, held-out examples, warnings, and examples to answer or to score.
 
-Start with `training_data.py`; `scoring_data.py` and `prediction_data.py` are its counterparts for a given task.
+Start with `file_options.py`.
 """

@@ -4,12 +4,12 @@ import collections
 from collections.abc import Hashable, Mapping, Sequence
 
 from bert_keras.checks import quote
+from bert_keras.heads.classify.task import TextExample, get_labels
+from bert_keras.heads.examples.held_out import HeldOut
+from bert_keras.heads.task import Task
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.column_names import is_label_name, is_text_name
 from bert_keras.pipelines.readers.tables.raw_examples import describe_place
-from bert_keras.heads.task import Task
-from bert_keras.heads.examples.held_out import HeldOut
-from bert_keras.heads.classify.task import TextExample, get_labels
 
 _NUM_SHOWN = 3
 _MANY_NUMBERS = 20  # more classes than this that are all numbers are probably values to predict

@@ -8,11 +8,11 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from bert_keras.checks import format_count, format_names, quote
 from bert_keras.errors import InputError
+from bert_keras.heads.classify.task import TextExample
+from bert_keras.heads.examples.option_checks import DEV_SHARE
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.questions import Question
 from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
-from bert_keras.heads.examples.option_checks import DEV_SHARE
-from bert_keras.heads.classify.task import TextExample
 
 
 @dataclasses.dataclass(frozen=True)

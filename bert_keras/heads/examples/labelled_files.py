@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
+from bert_keras.heads.examples.file_options import FileOptions
+from bert_keras.heads.task import Task
 from bert_keras.pipelines.readers.bad_examples import BadExamples
 from bert_keras.pipelines.readers.option_spelling import Spell
 from bert_keras.pipelines.readers.tables.column_names import Columns
 from bert_keras.pipelines.readers.tables.raw_examples import Source, describe_place, quote_names
-from bert_keras.heads.task import Task
-from bert_keras.heads.examples.file_options import FileOptions
 
 
 class TrainingInputs(NamedTuple):

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from bert_keras.errors import InputError
+from bert_keras.heads.examples.file_options import FileOptions, guess_format
 from bert_keras.heads.known_heads import get_task_head
+from bert_keras.heads.task import Task
 from bert_keras.pipelines.corpus.text_lines import open_lines
 from bert_keras.pipelines.readers.labelled_texts import get_unusual_delimiter, read_text_examples
 from bert_keras.pipelines.readers.tables.column_names import Columns, guess_columns
 from bert_keras.pipelines.readers.tables.raw_examples import RawExample, TableReader
-from bert_keras.heads.task import Task
-from bert_keras.heads.examples.file_options import FileOptions, guess_format
 
 
 class Example(NamedTuple):

@@ -2,13 +2,13 @@
 
 import os
 
+from bert_keras.heads.examples.file_options import FileOptions, resolve_data
+from bert_keras.heads.examples.labelled_files import ScoringInputs
 from bert_keras.heads.known_heads import get_task_head
+from bert_keras.heads.task import Task
 from bert_keras.pipelines.readers.bad_examples import BadExamples, collect_bad
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.column_names import Columns
-from bert_keras.heads.task import Task
-from bert_keras.heads.examples.file_options import FileOptions, resolve_data
-from bert_keras.heads.examples.labelled_files import ScoringInputs
 
 
 def read_scoring_data(

@@ -1,4 +1,7 @@
-"""The masked-LM head: the most probable tokens at each [MASK] of a text."""
+"""The masked-LM head: the most probable tokens at each [MASK] of a text.
+
+The record of the head is in this file; start with `task.py`.
+"""
 
 from bert_keras.heads.head import Head, Objective
 

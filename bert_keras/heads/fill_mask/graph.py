@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from bert_keras.heads.task import Task
 from bert_keras.heads.text_function import (
     RunModel,
     TextCharacters,
@@ -12,7 +13,6 @@ from bert_keras.heads.text_function import (
 )
 from bert_keras.pipelines.batches.packing import encode_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.heads.task import Task
 
 NUM_FILLINGS = 5
 

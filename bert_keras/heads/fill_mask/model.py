@@ -5,9 +5,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from bert_keras.config import BertConfig
-from bert_keras.errors import InputError
-from bert_keras.features import Features, Tensor
 from bert_keras.architectures.base import INPUT_SHAPES
 from bert_keras.architectures.encoder import BertEncoder
 from bert_keras.architectures.head_model import (
@@ -19,6 +16,9 @@ from bert_keras.architectures.head_model import (
 )
 from bert_keras.architectures.layers import ACTIVATIONS, ConfiguredLayer
 from bert_keras.architectures.losses import CrossEntropy, GlobalBatchMean, TopAccuracy
+from bert_keras.config import BertConfig
+from bert_keras.errors import InputError
+from bert_keras.features import Features, Tensor
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

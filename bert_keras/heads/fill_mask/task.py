@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from bert_keras.errors import InputError
+from bert_keras.heads.fill_mask.mask_checks import MASK, check_have_masks, describe_text
+from bert_keras.heads.signatures import Arrays, TensorSpec, make_specs
+from bert_keras.heads.task import LabelledSequences, Task, softmax
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.text.token_arrays import TokenArrays
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
-from bert_keras.heads.task import LabelledSequences, Task, softmax
-from bert_keras.heads.fill_mask.mask_checks import MASK, check_have_masks, describe_text
-from bert_keras.heads.signatures import Arrays, TensorSpec, make_specs
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.text.tokenizer import BertTokenizer

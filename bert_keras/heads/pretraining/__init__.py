@@ -1,4 +1,7 @@
-"""The heads that are used for pretraining alone: masked tokens with next sentences, and replaced tokens."""
+"""The heads that are used for pretraining alone: masked tokens with next sentences, and replaced tokens.
+
+The records of the heads are in this file; start with `electra.py`.
+"""
 
 from bert_keras.heads.fill_mask import MASKED_LM
 from bert_keras.heads.head import Head, Objective

@@ -6,15 +6,15 @@ import keras
 import numpy as np
 from keras import ops
 
-from bert_keras.config import BertConfig
-from bert_keras.distribution import salted_step
-from bert_keras.errors import InputError
-from bert_keras.features import Features, Tensor
 from bert_keras.architectures.base import INPUT_SHAPES
 from bert_keras.architectures.encoder import BertEncoder
 from bert_keras.architectures.head_model import HeadModel, make_output_layer, select_extra_outputs
 from bert_keras.architectures.layers import ACTIVATIONS, draw_bits, make_dense
 from bert_keras.architectures.losses import CrossEntropy, GlobalBatchMean, TopAccuracy
+from bert_keras.config import BertConfig
+from bert_keras.distribution import salted_step
+from bert_keras.errors import InputError
+from bert_keras.features import Features, Tensor
 from bert_keras.heads.fill_mask.model import BertMaskedLM, check_no_sample_weight
 
 DISCRIMINATOR_WEIGHT = 50.0  # lambda in the paper, because its loss per token is much smaller

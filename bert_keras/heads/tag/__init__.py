@@ -1,10 +1,13 @@
-"""A tag for each word of a text, such as entities or parts of speech."""
+"""A tag for each word of a text, such as entities or parts of speech.
+
+The record of the head is in this file; start with `task.py`.
+"""
 
 from bert_keras.heads.head import Head
 
 HEAD = Head(
     name="tag",
-    model="bert_keras.heads.classify.model:BertTokenClassifier",
+    model="bert_keras.heads.tag.model:BertTokenClassifier",
     task="bert_keras.heads.tag.task:TokenClassification",
     is_finetuned=True,
     training_reader="bert_keras.heads.tag.examples:read_to_tag",

@@ -6,15 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from bert_keras.checks import format_names, quote
 from bert_keras.errors import InputError
-from bert_keras.metrics.tag_schemes import detect_scheme, get_entity_label, is_entity_tag, to_iob2
-from bert_keras.pipelines.readers.bad_examples import BadExamples
-from bert_keras.pipelines.readers.option_spelling import Spell
-from bert_keras.pipelines.readers.tables.column_names import Columns
-from bert_keras.pipelines.readers.tables.json_examples import check_text
-from bert_keras.pipelines.readers.tables.raw_examples import RawExample, Source, TableReader, describe_place
-from bert_keras.pipelines.readers.words.tagged_sentences import OUTSIDE, TaggedSentence
-from bert_keras.pipelines.readers.words.tagged_words import read_tagged_words, stream_tagged_words
-from bert_keras.pipelines.readers.words.word_formats import check_words, choose_word_and_span_fields
 from bert_keras.heads.examples.labelled_files import (
     ScoringInputs,
     TaskExamples,
@@ -25,6 +16,15 @@ from bert_keras.heads.examples.labelled_files import (
 )
 from bert_keras.heads.examples.prediction_data import Example, PredictionReader
 from bert_keras.heads.tag.task import TokenClassification
+from bert_keras.metrics.tag_schemes import detect_scheme, get_entity_label, is_entity_tag, to_iob2
+from bert_keras.pipelines.readers.bad_examples import BadExamples
+from bert_keras.pipelines.readers.option_spelling import Spell
+from bert_keras.pipelines.readers.tables.column_names import Columns
+from bert_keras.pipelines.readers.tables.json_examples import check_text
+from bert_keras.pipelines.readers.tables.raw_examples import RawExample, Source, TableReader, describe_place
+from bert_keras.pipelines.readers.words.tagged_sentences import OUTSIDE, TaggedSentence
+from bert_keras.pipelines.readers.words.tagged_words import read_tagged_words, stream_tagged_words
+from bert_keras.pipelines.readers.words.word_formats import check_words, choose_word_and_span_fields
 
 
 def convert_to_iob2(

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from bert_keras.heads.tag.task import TokenClassification
 from bert_keras.heads.text_function import (
     RunModel,
     TextCharacters,
@@ -11,7 +12,6 @@ from bert_keras.heads.text_function import (
 )
 from bert_keras.pipelines.batches.packing import encode_in_graph, has_most_context_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.heads.tag.task import TokenClassification
 
 
 def build_tagger(run: RunModel, tokenizer: BertTokenizer, task: TokenClassification, length: int) -> TextFunction:

@@ -9,12 +9,12 @@ import numpy as np
 
 from bert_keras.errors import InputError
 from bert_keras.features import IGNORED_LABEL
+from bert_keras.heads.signatures import Arrays, TensorSpec, make_specs, pad_rows
+from bert_keras.heads.task import LabelledSequences, Row, Task, check_choice, encode_labels, softmax
 from bert_keras.metrics import classes
 from bert_keras.metrics.tag_schemes import detect_scheme, entity_scores, find_entities, get_entity_label, to_iob2
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode, has_most_context
 from bert_keras.pipelines.readers.words.tagged_sentences import OUTSIDE, TaggedSentence, split_words
-from bert_keras.heads.task import LabelledSequences, Row, Task, check_choice, encode_labels, softmax
-from bert_keras.heads.signatures import Arrays, TensorSpec, make_specs, pad_rows
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.text.tokenizer import BertTokenizer

@@ -12,12 +12,12 @@ import numpy as np
 from bert_keras.checks import format_names, quote
 from bert_keras.errors import InputError
 from bert_keras.heads.known_heads import HEADS
+from bert_keras.heads.signatures import TensorSpec
 from bert_keras.serving.errors import Reason, ServingError
 from bert_keras.serving.http.endpoint import Call, check_number_of_texts
 from bert_keras.serving.repository import ModelRepository
 from bert_keras.serving.served_version import ServedVersion
 from bert_keras.serving.worker.jobs import ANSWERS, IDS, SIGNATURE
-from bert_keras.heads.signatures import TensorSpec
 
 SERVING_DEFAULT, ID_SIGNATURE = "serving_default", "ids"
 # names of the tasks whose models give vectors, or scores of classes

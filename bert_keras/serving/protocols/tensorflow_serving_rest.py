@@ -14,6 +14,7 @@ import pydantic
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
+from bert_keras.heads.signatures import TensorSpec
 from bert_keras.serving.http.endpoint import Call, Protocol, Reply, make_json_reply
 from bert_keras.serving.http.request_bodies import Body, ListOf
 from bert_keras.serving.messages.tensors import find_type
@@ -26,7 +27,6 @@ from bert_keras.serving.protocols.model_calls import (
 )
 from bert_keras.serving.repository import ModelRepository
 from bert_keras.serving.served_version import ServedVersion
-from bert_keras.heads.signatures import TensorSpec
 
 _PLACES = ("/v1/models/{name}", "/v1/models/{name}/versions/{version}", "/v1/models/{name}/labels/{label}")
 

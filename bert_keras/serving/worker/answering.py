@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_keras.checks import quote
+from bert_keras.engines.predictor import Predictor
 from bert_keras.errors import InputError
+from bert_keras.heads.task import Task
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.serving.worker.jobs import ANSWERS, SIGNATURE, Job
-from bert_keras.heads.task import Task
-from bert_keras.engines.predictor import Predictor
 
 _UNLIMITED = 10**9  # tokens
 _LEFT_OUT = ("[PAD]", "[CLS]", "[SEP]")  # of the text of token ids

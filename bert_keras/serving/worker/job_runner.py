@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from bert_keras.engines.predictor import Predictor
+from bert_keras.engines.sequence_runner import SequenceRunner
 from bert_keras.errors import InputError
 from bert_keras.features import FEATURES, to_huggingface_names
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.serving.worker.answering import Answering, EncodedJob, TooLongError, describe_tokens
 from bert_keras.serving.worker.jobs import EXPIRED, FAILED, IDS, INVALID, OK, TOKENS, TOO_LONG, Job, Result, Timings
-from bert_keras.engines.predictor import Predictor
-from bert_keras.engines.sequence_runner import SequenceRunner
 
 _MAX_JOBS_AT_ONCE = 64  # tokenized together; more would delay the first of them
 _OUR_NAMES = {feature.huggingface_name: name for name, feature in FEATURES.items() if feature.huggingface_name}

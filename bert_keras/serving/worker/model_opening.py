@@ -4,13 +4,13 @@ import contextlib
 import os
 import time
 
-from bert_keras.errors import InputError
-from bert_keras.serving.model_folders import KERAS, ModelSource
 from bert_keras.engines.artifact_files import Artifact
 from bert_keras.engines.cores import count_cores
 from bert_keras.engines.engine import FAST_SAVED_MODEL, count_threads
 from bert_keras.engines.predictor import Predictor
+from bert_keras.errors import InputError
 from bert_keras.heads.signatures import TensorSpec
+from bert_keras.serving.model_folders import KERAS, ModelSource
 
 _WARM_UP_WORDS = (1, 4, 16, 60, 300)  # per text
 _WARM_UP_SECONDS = 5.0  # at most

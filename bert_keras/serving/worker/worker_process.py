@@ -21,10 +21,10 @@ from bert_keras.serving.scheduling import compute_normally, rest_garbage_collect
 from bert_keras.serving.worker.jobs import Cancellation, Job, LoadError, MessageReader, Ready, pack
 
 if TYPE_CHECKING:  # all else is imported by a thread of low priority
-    from bert_keras.serving.model_folders import ModelSource
-    from bert_keras.serving.worker.job_runner import JobRunner
     from bert_keras.engines.artifact_files import Artifact
     from bert_keras.engines.predictor import Predictor
+    from bert_keras.serving.model_folders import ModelSource
+    from bert_keras.serving.worker.job_runner import JobRunner
 
 _RECEIVED_BYTES = 1 << 18
 _LOWEST_PRIORITY = 19  # "nice"

@@ -5,20 +5,20 @@ import os
 from collections.abc import Mapping, Sequence
 
 from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
+from bert_keras.checkpoints.task_loading import read_checkpoint_task
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.bad_examples import BadExamples
-from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
-from bert_keras.heads.task import Task, check_choice, convert_to_example
+from bert_keras.heads.classify.task import TextExample
 from bert_keras.heads.examples.data_warnings import find_data_warnings
 from bert_keras.heads.examples.file_options import FileOptions
 from bert_keras.heads.examples.held_out import hold_out
 from bert_keras.heads.examples.option_checks import DEV_SHARE
 from bert_keras.heads.examples.prediction_data import read_prediction_data
 from bert_keras.heads.examples.scoring_data import find_labelled_columns, read_scoring_data
+from bert_keras.heads.task import Task, check_choice, convert_to_example
+from bert_keras.pipelines.readers.bad_examples import BadExamples
+from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.training.training_data import TrainingData, describe_reading
-from bert_keras.checkpoints.task_loading import read_checkpoint_task
-from bert_keras.heads.classify.task import TextExample
 
 _MIN_PAIRS = 3  # with two, a rank correlation is 1 or -1
 

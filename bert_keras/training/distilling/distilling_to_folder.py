@@ -8,38 +8,38 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.architectures.distillation import NO_LABEL, Distiller
 from bert_keras.checkpoints.building import build_model
 from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints.kept_tokens import choose_tokens, trim_checkpoint
 from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.checkpoints.students import compute_principal_components
 from bert_keras.config import PRESETS
+from bert_keras.engines.keras_engine import KerasEngine
+from bert_keras.engines.sequence_runner import SequenceRunner
 from bert_keras.errors import InputError
 from bert_keras.extras import check_tensorflow_backend
 from bert_keras.features import IGNORED_LABEL
-from bert_keras.architectures.distillation import NO_LABEL, Distiller
+from bert_keras.heads.classify.task import compute_balanced_weights
+from bert_keras.heads.examples.file_options import FileOptions
+from bert_keras.heads.examples.held_out import check_dev_share
+from bert_keras.heads.examples.option_checks import DEV_SHARE, check_options_of_task
+from bert_keras.heads.task import LabelledSequences, Task, encode_labels
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.publishing import check_writable_folder
-from bert_keras.heads.task import LabelledSequences, Task, encode_labels
-from bert_keras.engines.keras_engine import KerasEngine
+from bert_keras.training.backups import BackupOptions, check_no_backup, train_to_folder
+from bert_keras.training.config.finetuning_settings import Distillation
+from bert_keras.training.config.settings_files import DISTILLATION_FILE, DISTILLATION_KEYS
+from bert_keras.training.config.sources import upgrade_settings
 from bert_keras.training.distilling.distillation_data import (
     DistillationData,
     check_task_of_teacher,
     read_distillation_data,
     read_teacher_task,
 )
-from bert_keras.heads.examples.file_options import FileOptions
-from bert_keras.heads.examples.held_out import check_dev_share
-from bert_keras.heads.examples.option_checks import DEV_SHARE, check_options_of_task
-from bert_keras.checkpoints.kept_tokens import choose_tokens, trim_checkpoint
-from bert_keras.engines.sequence_runner import SequenceRunner
-from bert_keras.heads.classify.task import compute_balanced_weights
-from bert_keras.training.backups import BackupOptions, check_no_backup, train_to_folder
-from bert_keras.training.config.finetuning_settings import Distillation
-from bert_keras.training.config.settings_files import DISTILLATION_FILE, DISTILLATION_KEYS
-from bert_keras.training.config.sources import upgrade_settings
 from bert_keras.training.distilling.student_start import start_student
 from bert_keras.training.finetuned_folder import FineTuned
 from bert_keras.training.finetuning import LabelTraining, digest_examples

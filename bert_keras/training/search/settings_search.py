@@ -15,7 +15,6 @@ import numpy as np
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.errors import DivergedTrainingError, InputError, InterruptedTrainingError
-from bert_keras.training.training_data import TrainingData
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
 from bert_keras.training.finetuned_folder import FineTuned
 from bert_keras.training.finetuning import identify_data
@@ -31,6 +30,7 @@ from bert_keras.training.search.searched_finetuning import (
     TrialResult,
     find_best,
 )
+from bert_keras.training.training_data import TrainingData
 
 TrainTrial = Callable[..., FineTuned]  # called with the settings, the number of the trial, and a callback
 

@@ -14,14 +14,14 @@ import tensorflow as tf
 
 from bert_keras.checks import quote
 from bert_keras.display.progress_bar import ProgressBar, can_move, is_notebook
+from bert_keras.engines.mask_filling import get_masked_lm, predict_tokens
+from bert_keras.engines.masked_lm_scores import FIXED_MASKS
 from bert_keras.errors import InputError
 from bert_keras.extras import is_installed
+from bert_keras.heads.fill_mask.task import find_top_tokens
+from bert_keras.heads.task import Row, Task
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.heads.task import Row, Task
-from bert_keras.engines.mask_filling import get_masked_lm, predict_tokens
-from bert_keras.heads.fill_mask.task import find_top_tokens
-from bert_keras.engines.masked_lm_scores import FIXED_MASKS
 from bert_keras.training.callbacks import HELD_OUT, ScoreListener, StepCounter, shorten_metric_name
 from bert_keras.training.config.settings import flatten
 

@@ -13,8 +13,8 @@ from bert_keras.analysis.cost_model import planning, workloads
 from bert_keras.analysis.cost_model.components import count_flops_by_part, count_parameters, list_forward_steps
 from bert_keras.analysis.cost_model.subjects import HEADS, add_head, build_subject
 from bert_keras.analysis.cost_model.workloads import BatchShape, Workload, trace_graph
-from bert_keras.errors import InputError
 from bert_keras.architectures.layers import zero_initialization
+from bert_keras.errors import InputError
 from tests.marks import slow, slow_except
 
 BASE_BLOCK = {

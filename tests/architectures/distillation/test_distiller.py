@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.errors import InputError
 from bert_keras.architectures.distillation import NO_LABEL, Distiller, map_layers
+from bert_keras.errors import InputError
 from tests.marks import slow_except
 
 SIZES = {"vocabulary_size": 61, "num_heads": 2, "intermediate_dim": 24, "max_sequence_length": 16}

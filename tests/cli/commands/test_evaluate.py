@@ -10,10 +10,10 @@ import pytest
 import bert_keras as bk
 from bert_keras.cli.main import main
 from bert_keras.cli.options.task_options import format_scores
+from bert_keras.engines import predictor
 from bert_keras.pipelines.records.making_records import write_records
 from bert_keras.pipelines.text.portable_tokenizer import TokenizerSpec
 from bert_keras.pipelines.text.text_rules import TextRules
-from bert_keras.tasks import predictor
 from tests.cli.conftest import tiny_encoder
 from tests.marks import slow_except
 

@@ -12,7 +12,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.cli.commands.predict import get_texts
 from bert_keras.cli.main import main
-from bert_keras.tasks import predictor
+from bert_keras.engines import predictor
 
 # texts next to each other differ in prediction and length
 TEXTS = ["the cat sat", "a dog ran off with its red hat .", "every cat", "dogs", "A Café, a red hat and the dog ."]

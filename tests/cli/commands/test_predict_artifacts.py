@@ -14,9 +14,9 @@ import pytest
 import bert_keras as bk
 from bert_keras.cli.main import main
 from bert_keras.cli.predictions import count_examples
-from bert_keras.export.onnx.to_onnx import write_onnx_folder
-from bert_keras.tasks import predictor as predictor_module
+from bert_keras.engines import predictor as predictor_module
 from bert_keras.engines.cores import count_cores
+from bert_keras.export.onnx.to_onnx import write_onnx_folder
 from tests.marks import slow
 
 TEXTS = ["the cat sat", "a dog ran off with its red hat .", "", "every cat", "dogs", "A Café, a red hat and the dog ."]

@@ -15,6 +15,7 @@ from ai_edge_litert.interpreter import Interpreter
 from tokenizers import BertWordPieceTokenizer
 
 import bert_keras as bk
+from bert_keras.engines.predictor import Predictor
 from bert_keras.export.client_bundle.bundle_files import make_probes, write_onnx_description, write_tflite_bundle
 from bert_keras.export.client_bundle.client_description import ModelFile, sort_files
 from bert_keras.export.export_job import ExportJob
@@ -24,7 +25,6 @@ from bert_keras.export.settings import QUANTIZATIONS, ExportSettings
 from bert_keras.export.tflite.mediapipe_metadata import add_metadata
 from bert_keras.export.tflite.tflite_artifact import runs_in_mediapipe
 from bert_keras.pipelines.text.vocabulary import encode_vocabulary
-from bert_keras.engines.predictor import Predictor
 from tests.export.conftest import KINDS, LENGTH
 from tests.marks import slow_except
 

@@ -9,8 +9,8 @@ from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
 import bert_keras as bk
-from bert_keras.errors import InputError
 from bert_keras.engines.onnxruntime_engine import OnnxruntimeEngine
+from bert_keras.errors import InputError
 from bert_keras.heads.classify.task import TextClassification
 from tests.export.conftest import KINDS
 from tests.export.deployment import fake_triton

@@ -173,7 +173,7 @@ def test_onnxruntime_fuses_googles_gelu(exported, tmp_path):
 
 
 def test_operation_missing_from_onnx_is_rejected_and_nothing_is_written(make_model, tmp_path, monkeypatch):
-    from bert_keras.modeling import layers
+    from bert_keras.architectures import layers
 
     monkeypatch.setitem(layers.ACTIVATIONS, "gelu", lambda x: keras.ops.gelu(x, approximate=False))  # uses Erfc
     with pytest.raises(ParityError, match=r"cannot convert Erfc to ONNX, so nothing was written"):

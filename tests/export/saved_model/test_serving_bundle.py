@@ -17,11 +17,11 @@ import tensorflow as tf
 from google.protobuf import descriptor_pb2, message_factory, text_format
 from tensorflow.core.framework import tensor_pb2
 
+from bert_keras.engines.engine import FAST_SAVED_MODEL
 from bert_keras.errors import ParityError
 from bert_keras.export.parity.probe_inputs import EXAMPLE_TEXTS
 from bert_keras.export.saved_model.saved_model_artifact import build_example_requests, write_serving_files
 from bert_keras.export.saved_model.warmup import WARMUP_FILE, read_warmup, replay_warmup, write_warmup
-from bert_keras.engines.engine import FAST_SAVED_MODEL
 
 IDS = ("input_ids", "attention_mask", "token_type_ids")
 TEXTS = np.array([b"a cat", "naïve\0".encode(), b"\xff\xfe"], object)

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the ops of the tokenizer
 
+from bert_keras.engines.predictor import Predictor
 from bert_keras.export.artifacts import list_not_carried_over
 from bert_keras.export.parity.comparison import Comparison
 from bert_keras.export.parity.expected_answers import expect_text_answers
@@ -17,7 +18,6 @@ from bert_keras.export.parity.parity_check import start_saved_model_check
 from bert_keras.export.parity.probe_inputs import THOROUGH_PROBES, to_bytes_array
 from bert_keras.export.saved_model import to_saved_model
 from bert_keras.heads.text_function import TextCharacters
-from bert_keras.engines.predictor import Predictor
 from tests.export.conftest import KINDS, LENGTH, load_once
 from tests.marks import slow_except
 

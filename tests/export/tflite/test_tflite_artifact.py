@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
+from bert_keras.engines.predictor import Predictor
 from bert_keras.errors import InputError
 from bert_keras.export.artifacts import check_can_be_scored
 from bert_keras.export.parity import parity_check
@@ -25,7 +26,6 @@ from bert_keras.export.tflite import tflite_artifact
 from bert_keras.export.tflite.tflite_file import IDENTIFIER, parse_tflite, schema
 from bert_keras.export.tflite.to_tflite import SIGNATURE, write_tflite
 from bert_keras.export.verify import verify
-from bert_keras.engines.predictor import Predictor
 from bert_keras.heads.classify.task import TextExample
 from tests.export.conftest import KINDS, LENGTH, InThisProcess
 from tests.export.parity.test_parity_check import GRAPHS, with_tanh_gelu

@@ -6,11 +6,11 @@ import re
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.bad_examples import BadExamples
+from bert_keras.heads.classify.task import TextClassification
 from bert_keras.heads.examples.file_options import FileOptions
 from bert_keras.heads.examples.scoring_data import read_scoring_data
+from bert_keras.pipelines.readers.bad_examples import BadExamples
 from bert_keras.training.training_data import read_training_data
-from bert_keras.heads.classify.task import TextClassification
 
 NO_OPTIONS = FileOptions()
 BAD_CSV = "text,label\na,x\nb\n,x\nc,y\nd,y,z\ne,\n" + "f,g,h\n" * 3  # bad lines: 3, 4, 6, 7, 8, 9, 10

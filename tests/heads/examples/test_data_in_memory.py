@@ -8,13 +8,13 @@ import polars
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.tables.raw_examples import as_source
+from bert_keras.heads.classify.task import TextClassification, TextExample
+from bert_keras.heads.embed.task import SentenceEmbedding
 from bert_keras.heads.examples.file_options import FileOptions
 from bert_keras.heads.examples.prediction_data import read_prediction_data
 from bert_keras.heads.examples.scoring_data import read_scoring_data
-from bert_keras.heads.embed.task import SentenceEmbedding
-from bert_keras.heads.classify.task import TextClassification, TextExample
 from bert_keras.heads.tag.task import TokenClassification
+from bert_keras.pipelines.readers.tables.raw_examples import as_source
 from tests.heads.read_examples import read_task
 
 NO_OPTIONS = FileOptions()

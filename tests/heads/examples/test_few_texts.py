@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.pipelines.batches.encoding import encode
-from bert_keras.tasks import predictor
+from bert_keras.engines import predictor
 from bert_keras.engines.keras_engine import KerasEngine
 from bert_keras.engines.predictor import Predictor
 from bert_keras.engines.sequence_runner import SequenceRunner
 from bert_keras.heads.classify.task import TextClassification, TextExample
+from bert_keras.pipelines.batches.encoding import encode
 
 TEXTS = ["the one", "number three", "so very very very many"]
 

@@ -7,12 +7,12 @@ import pytest
 from sklearn.model_selection import train_test_split
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.questions import Question, read_questions
-from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
+from bert_keras.heads.classify.task import TextExample
 from bert_keras.heads.examples.file_options import FileOptions
 from bert_keras.heads.examples.held_out import hold_out
+from bert_keras.pipelines.readers.questions import Question, read_questions
+from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
 from bert_keras.training.training_data import read_training_data
-from bert_keras.heads.classify.task import TextExample
 from tests.shared_data import shared
 
 NO_OPTIONS = FileOptions()

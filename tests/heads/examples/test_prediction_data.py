@@ -9,15 +9,15 @@ import sys
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.tables.column_names import Columns
-from bert_keras.pipelines.readers.words.tagged_words import read_tagged_words
 from bert_keras.heads.answer.task import QuestionAnswering
+from bert_keras.heads.classify.task import TextClassification, TextExample
+from bert_keras.heads.embed.task import SentenceEmbedding
 from bert_keras.heads.examples.file_options import FileOptions
 from bert_keras.heads.examples.prediction_data import find_prediction_columns, read_prediction_data
 from bert_keras.heads.examples.scoring_data import find_labelled_columns
-from bert_keras.heads.embed.task import SentenceEmbedding
-from bert_keras.heads.classify.task import TextClassification, TextExample
 from bert_keras.heads.tag.task import TokenClassification
+from bert_keras.pipelines.readers.tables.column_names import Columns
+from bert_keras.pipelines.readers.words.tagged_words import read_tagged_words
 from tests.heads.squad_json import squad
 
 NO_OPTIONS = FileOptions()

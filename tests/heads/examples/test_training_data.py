@@ -3,13 +3,13 @@
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.questions import Answer
 from bert_keras.heads.answer.task import QuestionAnswering
+from bert_keras.heads.classify.task import TextClassification, TextExample
+from bert_keras.heads.embed.task import SentenceEmbedding
 from bert_keras.heads.examples.file_options import FileOptions
 from bert_keras.heads.examples.scoring_data import read_scoring_data
-from bert_keras.heads.embed.task import SentenceEmbedding
-from bert_keras.heads.classify.task import TextClassification, TextExample
 from bert_keras.heads.tag.task import TokenClassification
+from bert_keras.pipelines.readers.questions import Answer
 from tests.heads.read_examples import read_task
 from tests.heads.squad_json import squad
 

@@ -8,12 +8,12 @@ import types
 import pytest
 
 from bert_keras.errors import InputError
+from bert_keras.heads.classify.examples import read_texts
+from bert_keras.heads.examples.file_options import FileOptions
 from bert_keras.pipelines.readers.bad_examples import BadExamples
 from bert_keras.pipelines.readers.labelled_texts import read_text_examples, write_labelled_csv
 from bert_keras.pipelines.readers.tables.column_names import Columns
 from bert_keras.pipelines.readers.tables.tables import open_table
-from bert_keras.heads.examples.file_options import FileOptions
-from bert_keras.heads.classify.examples import read_texts
 from tests.shared_data import shared
 
 EXAMPLES = [

@@ -11,6 +11,8 @@ import pathlib
 import pytest
 
 from bert_keras.config import PROBLEMS
+from bert_keras.heads.classify.examples import read_texts as read_labelled_texts
+from bert_keras.heads.examples.file_options import FileOptions
 from bert_keras.pipelines.corpus.text_sources import find_sources, read_lines
 from bert_keras.pipelines.readers.bad_examples import BadExamples
 from bert_keras.pipelines.readers.questions import read_questions
@@ -18,8 +20,6 @@ from bert_keras.pipelines.readers.tables.tables import open_table
 from bert_keras.pipelines.readers.words.tagged_words import read_tagged_words, stream_tagged_words
 from bert_keras.pipelines.records.documents import FileText
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, encode_vocabulary, read_vocabulary
-from bert_keras.heads.examples.file_options import FileOptions
-from bert_keras.heads.classify.examples import read_texts as read_labelled_texts
 from bert_keras.training.training_data import read_training_data
 from tests.fuzzing import fuzz, mutate_bytes, mutate_json
 from tests.pipelines.readers.whole_tables import read_table

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
+from bert_keras.engines.engine import Engine
 from bert_keras.errors import InputError
 from bert_keras.serving.worker.job_runner import JobRunner
 from bert_keras.serving.worker.jobs import ANSWERS, EXPIRED, FAILED, IDS, INVALID, OK, TOO_LONG, Job
-from bert_keras.engines.engine import Engine
 
 POISON = "red"  # the engine fails on batches with this word
 SECONDS = 60

@@ -18,9 +18,9 @@ import keras
 import tensorflow as tf
 
 import bert_keras as bk
+from bert_keras.heads.classify.task import TextClassification, TextExample
 from bert_keras.pipelines.readers.bad_examples import BadExamples
 from bert_keras.training.distilling.distillation_data import DistillationData
-from bert_keras.heads.classify.task import TextClassification, TextExample
 from tests.training.finetune_tiny import TASKS, TEXTS, WORDS
 
 FAST = {"batch_size": 8, "learning_rate": 5e-3, "verbose": False}

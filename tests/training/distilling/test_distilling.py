@@ -12,11 +12,11 @@ import bert_keras as bk
 from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError, InterruptedTrainingError
-from bert_keras.heads.task import softmax
-from bert_keras.training.distilling.distillation_data import DistillationData, read_distillation_data, read_teacher_task
 from bert_keras.heads.examples.file_options import FileOptions
 from bert_keras.heads.tag.task import TokenClassification
+from bert_keras.heads.task import softmax
 from bert_keras.training.config.finetuning_settings import Distillation
+from bert_keras.training.distilling.distillation_data import DistillationData, read_distillation_data, read_teacher_task
 from bert_keras.training.distilling.distilling_to_folder import (
     TeacherTraining,
     add_known_labels,

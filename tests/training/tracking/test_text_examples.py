@@ -1,11 +1,11 @@
 """Tables of examples for TensorBoard: wrong ones first, nothing that breaks the table."""
 
+from bert_keras.heads.answer.task import QuestionAnswering
+from bert_keras.heads.classify.task import TextClassification, TextExample
+from bert_keras.heads.embed.task import SentenceEmbedding
+from bert_keras.heads.tag.task import TokenClassification
 from bert_keras.pipelines.readers.questions import Answer, Question
 from bert_keras.pipelines.readers.words.tagged_words import TaggedSentence
-from bert_keras.heads.answer.task import QuestionAnswering
-from bert_keras.heads.embed.task import SentenceEmbedding
-from bert_keras.heads.classify.task import TextClassification, TextExample
-from bert_keras.heads.tag.task import TokenClassification
 from bert_keras.training.tracking.tracked_training import format_answers
 
 
