@@ -173,16 +173,21 @@ def test_keys_of_config_json_are_read_strictly(architecture, save):
 
 
 @by_pair
-def test_a_folder_restores_the_model(architecture, head, make, save, make_batch, run):
+def test_a_folder_restores_the_config_and_every_bit_of_the_weights(architecture, head, make, save):
     model = make(architecture, head)
     loaded = bk.load(save(architecture, head))
     assert (type(loaded), type(get_encoder(loaded))) == (type(model), architecture.load_encoder())
     assert get_encoder(loaded).config == get_encoder(model).config
-    batch = make_batch()
-    assert_identical(run(loaded, batch), run(model, batch))
+    assert_same_weights(loaded, model)
     values = json.loads((save(architecture, head) / "config.json").read_text())
     assert values["architectures"] == [get_class_name(head.model_name, architecture)]
     assert values["model_type"] == architecture.model_type
+
+
+def assert_same_weights(ours, theirs) -> None:
+    """Check that two models have the same bits."""
+    for one, other in zip(ours.get_weights(), theirs.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @by_pair
@@ -255,14 +260,16 @@ def _without(tensors: dict, name: str) -> dict:
 
 
 @by_pair
-def test_a_new_head_keeps_the_encoder(architecture, head, make, save, make_batch, run):
+def test_a_new_head_keeps_the_encoder(architecture, head, make, save):
     encoder_head = get_head("BertEncoder")
     arguments = {
         key: one for key, one in make_arguments(head, make_config(architecture)).items() if "generator" not in key
     }
     model = head.load("model").from_checkpoint(save(architecture, encoder_head), **arguments)
-    ours, wanted = run(get_encoder(model), make_batch()), run(make(architecture, encoder_head), make_batch())
-    np.testing.assert_array_equal(ours["sequence_output"], wanted["sequence_output"])
+    ours, stored = get_variables(get_encoder(model)), get_variables(make(architecture, encoder_head))
+    assert stored.keys() - ours.keys() <= {"encoder.pooler.kernel", "encoder.pooler.bias"}
+    for name, variable in ours.items():
+        np.testing.assert_array_equal(variable, stored[name], err_msg=name)
 
 
 # --- adapters and the cost model
@@ -290,7 +297,7 @@ def test_the_cost_model_counts_the_parameters(architecture, head, make):
 # --- what the encoder computes
 
 
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", *slow("mixed_float16")])
+@pytest.mark.parametrize("policy", ["float32", *slow("mixed_bfloat16", "mixed_float16")])
 @by_architecture
 def test_attention_scores_are_probabilities_over_real_tokens(architecture, policy, make_batch, run, perturb):
     encoder = make_encoder(architecture, get_head("BertEncoder"), dtype=policy)

@@ -447,13 +447,14 @@ def test_a_step_lowers_the_loss_and_changes_every_trainable_weight(case, build, 
 
 
 def list_decoded() -> list:
-    """Return the cases with the changes of their tasks' settings; the first of each case is quick."""
-    decoded = []
+    """Return the cases with the changes of their tasks' settings; the first one of each decoder is quick."""
+    decoded, seen = [], set()
     for case in CASES:
         if case.head.graph is not None:
             settings = TASK_SETTINGS.get(case.head.name, []) if case.problem in (None, "single_label") else []
-            for index, one in enumerate([*settings, {}]):
-                marks = [pytest.mark.slow] if index else []
+            for one in [*settings, {}]:
+                marks = [pytest.mark.slow] if case.head.graph in seen else []
+                seen.add(case.head.graph)
                 decoded.append(pytest.param(case, one, id="-".join([str(case), *one]), marks=marks))
     return decoded
 

@@ -340,10 +340,8 @@ def _check_tied(tensors: dict[str, StoredWeight], record: Architecture, source: 
     for name, own in record.tied.items():
         if name in tensors and own in tensors and not np.array_equal(tensors[name].read(), tensors[own].read()):
             other = "the token embedding" if name.endswith(".weight") else tensors[own].name
-            raise InputError(
-                f"{source}: {tensors[name].name} differs from {other}; expected them to be tied, as in BERT: "
-                "bert_keras does not support untied heads"
-            )
+            problem = f"{source}: {tensors[name].name} differs from {other}; expected them to be tied, as in BERT"
+            raise InputError(f"{problem}: bert_keras does not support untied heads")
 
 
 def _check_positions(tensors: dict[str, StoredWeight], config: BertConfig, source: str) -> None:
