@@ -55,7 +55,8 @@ def run_twin(twin, batch: dict, **options) -> dict:
 
     names = {"token_ids": "input_ids", "padding_mask": "attention_mask", "segment_ids": "token_type_ids"}
     accepted = inspect.signature(twin.forward).parameters
-    names = {ours: theirs for ours, theirs in names.items() if theirs in accepted}
+    takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in accepted.values())  # with PEFT's adapters
+    names = {ours: theirs for ours, theirs in names.items() if theirs in accepted or takes_all}
     inputs = {theirs: torch.tensor(batch[name]).long() for name, theirs in names.items() if name in batch}
     with torch.no_grad():
         outputs = twin(**inputs, **options)

@@ -24,6 +24,7 @@ FORWARDED = {
     "bert_keras/checkpoints/huggingface/huggingface_folder.py": 1,
     "bert_keras/checkpoints/huggingface/sentence_transformers.py": 1,
     "bert_keras/cli/options/argument_checks.py": 1,
+    "bert_keras/publishing.py": 1,
     "bert_keras/training/config/recipes.py": 1,
     "bert_keras/training/config/settings.py": 1,
     "bert_keras/training/config/sources.py": 1,

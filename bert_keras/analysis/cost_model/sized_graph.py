@@ -45,6 +45,7 @@ class SizedGraph:
         InputError: the sequences are so short that no prime is left for their length.
 
     Example:
+        >>> import tensorflow as tf
         >>> graph = SizedGraph(lambda x: x + 1, lambda shape: [tf.TensorSpec((shape.batch_size, 3))], 512, {3})
         >>> graph.byte_counter(graph.outputs)(BatchShape(batch_size=10, length=1, num_masked=1)).tolist()
         [120]

@@ -251,9 +251,7 @@ def print_epochs(trained: FineTuned) -> None:
 
 def format_written(arguments: argparse.Namespace, trained: FineTuned, scores: str) -> str:
     """Return the sentence about what was written."""
-    from bert_keras.training.finetuned_folder import describe_epoch
-
     data = trained.data
     skipped = f"; {format_count(data.bad.num_bad, 'bad example')} skipped" if data.bad.num_bad else ""
-    examples = f"on {len(data.dev):,} held-out examples ({describe_epoch(trained)})"
+    examples = f"on {len(data.dev):,} held-out examples ({trained.describe_epoch()})"
     return f"wrote {arguments.out}: {scores} {examples}{skipped}"

@@ -262,7 +262,7 @@ def test_quantized_files_contain_no_float32_matrices_or_tables(exported, tmp_pat
     assert floats["embeddings.word_embeddings.weight_scales"] == (size, 1)
     assert all(1 in shape for shape in floats.values()), floats  # one scale per table row
     assert np.abs(arrays["embeddings.word_embeddings.weight_8_bits"]).max() == 127
-    kernels = [array for name, array in arrays.items() if name.endswith("_7_bits")]
+    kernels = [array for name, array in arrays.items() if name.endswith("_integers")]
     assert len(kernels) == 6 * model.encoder.config.num_layers + 1
     assert all(np.abs(kernel).max(axis=0).min() == 64 for kernel in kernels)  # one scale per column
 

@@ -113,10 +113,10 @@ class LoadedArtifact(FakeArtifact):
     def __init__(self, folder):
         self.model = tf.saved_model.load(str(folder))
         super().__init__(self.model.signatures)
-        self.weights = [variable.numpy() for variable in self.model._weights]
+        self.weights = [variable.numpy() for variable in self.model.weights]
 
     def assign(self, weights) -> None:
-        for variable, value in zip(self.model._weights, weights, strict=True):
+        for variable, value in zip(self.model.weights, weights, strict=True):
             variable.assign(value)
 
 
