@@ -1,4 +1,4 @@
-"""The models of the tests of tasks, and the models and artifacts of the server's tests, which take a minute to export."""
+"""The models of the tests of tasks, and the models and artifacts of the server's tests (a minute to export)."""
 
 from tests.heads.conftest import (
     build,
