@@ -34,24 +34,24 @@ _FEATURES = {  # name: flags of Linux, any of which means the feature
     "AMX": ("amx_int8", "amx_bf16", "amx_tile"),
     "NEON": ("neon", "asimd"),
 }
-VARIABLE = "BERT_KERAS_PLUGINS"
+PLUGINS_VARIABLE = "BERT_KERAS_PLUGINS"
 
 
 def load_plugins() -> None:
     """Import the modules in `BERT_KERAS_PLUGINS`, separated by commas; worker processes inherit the variable.
 
-    Each module calls `register_head` of `bert_keras.heads.known_heads` or `register_architecture` of
-    `bert_keras.architectures.known_architectures`.
+    Each module calls `register_head` of `bert_keras.heads.known_heads`, `register_architecture` of
+    `bert_keras.architectures.known_architectures` or `register_objective` of `bert_keras.heads.embed`.
 
     Raises:
         InputError: a module cannot be imported.
     """
-    for name in filter(None, map(str.strip, os.environ.get(VARIABLE, "").split(","))):
+    for name in filter(None, map(str.strip, os.environ.get(PLUGINS_VARIABLE, "").split(","))):
         try:
             importlib.import_module(name)
         except ImportError as error:
             raise InputError(
-                f"{VARIABLE} names the module {name}, which cannot be imported ({error}); expected modules, separated "
+                f"{PLUGINS_VARIABLE} names the module {name}, which cannot be imported ({error}); expected modules, separated "
                 "by commas: correct the variable, or unset it"
             ) from None
 

@@ -140,8 +140,8 @@ class Task(abc.ABC):
         return self.problem == "single_label"
 
     @property
-    def num_joined_texts(self) -> int:
-        """The number of unlabelled texts that are joined to one example to train on."""
+    def num_texts(self) -> int:
+        """The number of texts of an example to train on; unlabelled single texts are joined to so many."""
         return 1
 
     @property

@@ -33,14 +33,14 @@ class ServerMetrics:
         self._tokens = Counter("bert_keras_tokens", "tokens of requests", ["model"], registry=registry)
         started = Gauge("bert_keras_start_time_seconds", "start of the server, Unix time", registry=registry)
         started.set(time.time())
-        self._gauges: list[tuple[Gauge, Callable]] = []
+        self._gauges: list[tuple[Gauge, bool, Callable]] = []
         self._children: dict[object, object] = {}  # metrics by their labels, because `labels()` checks them each time
 
     def add_gauge(
         self, name: str, text: str, read: Callable[[], Iterable[tuple[tuple[str, ...], float]]], *labels: str
     ) -> None:
         """Add a gauge that is read when Prometheus asks: `read` returns values with their labels."""
-        self._gauges.append((Gauge(f"bert_keras_{name}", text, labels, registry=self.registry), read))
+        self._gauges.append((Gauge(f"bert_keras_{name}", text, labels, registry=self.registry), bool(labels), read))
 
     def _add_histogram(
         self, name: str, text: str, label: str = "model", buckets: tuple[float, ...] = _SECONDS
@@ -66,8 +66,9 @@ class ServerMetrics:
 
     def format(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
-        for gauge, read in self._gauges:
-            gauge.clear()  # of versions that are not served any more
+        for gauge, has_labels, read in self._gauges:
+            if has_labels:
+                gauge.clear()  # of versions that are not served any more
             for labels, value in read():
                 (gauge.labels(*labels) if labels else gauge).set(value)
         return generate_latest(self.registry)

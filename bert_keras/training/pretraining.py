@@ -88,8 +88,10 @@ def pretrain(
         recipe: "bert", "roberta", "electra-small", "24h", "cramming" or "fast".
         config: a TOML file of settings.
         overwrite: replace `out` if `pretrain` wrote it, and remove the backups of its training unless `resume` is set.
-        backup_every, resume, allow_changes, callbacks, listeners, tensorboard, verbose, strategy, spell: as in
-            `finetune`.
+        backup_every: steps between backups, which are written next to `out`; 0 = only when SIGTERM arrives.
+        resume: resume from the newest backup, if there is one.
+        allow_changes: resume although settings or records differ from those of the backup.
+        callbacks, listeners, tensorboard, verbose, strategy, spell: as in `finetune`.
 
     Returns:
         The trained `model` with its `tokenizer`, `metrics` and `log`.
@@ -236,13 +238,15 @@ def run_pretraining(
     data = {f"records folder {number}": manifest for number, manifest in enumerate(stored, 1)}
     if start is not None:
         data["the model to start from"] = digest_weights(model.encoder)
+    settings = run.to_dict()
+    settings["model"] = {**settings["model"], "model_type": model.encoder.config.model_type}  # also if it follows
     log = fit_phases(
         model,
         [
             _make_phase(run, plan, folders[plan.records], manifests[plan.records], tokenizer, strategy, clock)
             for plan, clock in zip(plans, _make_clocks(run, plans), strict=True)
         ],
-        settings=run.to_dict(),
+        settings=settings,
         data=data,
         strategy=strategy,
         backup=backup,

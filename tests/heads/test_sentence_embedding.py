@@ -1,5 +1,6 @@
 """Sentence embeddings and their losses equal sentence-transformers, on the packaged all-MiniLM-L6-v2."""
 
+import dataclasses
 import json
 
 import keras
@@ -12,6 +13,7 @@ from bert_keras.architectures.losses import CosineError, GlobalBatchMean, InBatc
 from bert_keras.engines.predictor import Predictor
 from bert_keras.errors import InputError
 from bert_keras.heads.classify.task import TextExample
+from bert_keras.heads.embed import OBJECTIVES
 from bert_keras.heads.embed.task import SentenceEmbedding
 
 ULPS = 4.5e-16  # measured: 0; the limit is two ULPs
@@ -186,7 +188,9 @@ def test_batches_are_padded_except_for_contrastive_training():
 
 def test_single_texts_are_rejected_in_training(tokenizer):
     task, examples = SentenceEmbedding(), [PAIRS[0], TextExample("alone", None, 1.0)]
-    with pytest.raises(InputError, match="1 of 2 examples do not have 2 texts, as the objective 'regression'"):
+    with pytest.raises(
+        InputError, match="1 of 2 examples do not have 2 texts; expected 2 for the objective 'regression'"
+    ):
         task.add_labels(task.encode(tokenizer, examples), examples)
 
 
@@ -207,3 +211,10 @@ def test_answers_convert_to_json(predictor):
     converted = json.loads(json.dumps(predictor.task.to_json(text)))
     assert converted == {"embedding": text["embedding"]}
     assert json.loads(json.dumps(predictor.task.to_json(pair))) == pair
+
+
+def test_a_loss_of_another_number_of_texts_is_refused(monkeypatch):
+    triples = dataclasses.replace(OBJECTIVES["contrastive"], name="triples", text_columns=("a", "b", "c"))
+    monkeypatch.setitem(OBJECTIVES, "triples", triples)
+    with pytest.raises(InputError, match="compares 2 texts, and the objective 'triples' has 3 columns of texts"):
+        SentenceEmbedding(objective="triples").loss()

@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import yaml  # installed with tokenizers
+import yaml
 
 from bert_keras import __version__
 from bert_keras.architectures.known_architectures import get_architecture

@@ -60,8 +60,9 @@ def add_arguments(options: Options) -> None:
         length="128, answer 384",
         overlap="tag 32, answer 128, proportionally less for shorter sequences; other tasks truncate",
     )
-    for name in list_fields(TaskSettings)[:-1]:  # without the prompt, which other commands have too
-        finetuning_options.add_setting(options, TaskSettings, name)
+    for name in list_fields(TaskSettings):
+        if name != "prompt":  # other commands have it too
+            finetuning_options.add_setting(options, TaskSettings, name)
     task_options.add_prompt(options, default="that of CHECKPOINT; it becomes the default prompt of OUT")
     training.add_option(
         "--search",

@@ -141,9 +141,8 @@ class Options:
         Args:
             settings: a dataclass.
             name: the field.
-            kind: see `add_option`; `bool` adds an option without a value and its `--no-` form. By default it follows
-                from the type of the field in a class of `training.config`, which checks ranges that the option does
-                not.
+            kind: see `add_option`; `bool` adds an option without a value and its `--no-` form. Default:
+                derived from the type of the field. The settings class checks the range.
             flag: the option, if its name is not that of the field.
             **options: other arguments of `add_argument`.
         """

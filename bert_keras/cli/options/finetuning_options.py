@@ -52,7 +52,7 @@ def add_finetuning_options(
     options.add_option("--config", pathlib.Path, "TOML file with settings; options override it")
     options.add_option("--train", pathlib.Path, train)
     options.add_option("--dev", pathlib.Path, "file with held-out examples (default: a fraction of --train)")
-    text = f"without --dev: fraction that is held out, stratified by class (default {DEV_SHARE:g})"
+    text = f"without --dev: fraction of the examples that is held out, stratified by class (default {DEV_SHARE:g})"
     options.add_option("--dev-share", positive_number, text)
     task_options.add_length_options(options, length=length, overlap=overlap)
     task_options.add_on_error(options)

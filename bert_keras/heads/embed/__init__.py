@@ -34,7 +34,7 @@ OBJECTIVES: dict[str, EmbeddingObjective] = {}  # keyed by name; the first one i
 
 
 def register_objective(objective: EmbeddingObjective) -> None:
-    """Add an objective, for example one of another package; see `bert_keras.plugins`.
+    """Add an objective, for example one of another package; see `load_plugins` in `bert_keras.extras`.
 
     Raises:
         InputError: there is an objective of this name.

@@ -73,7 +73,7 @@ class SentenceEmbedding(Task):
         return (*objective.text_columns, "label") if objective.has_scores else objective.text_columns
 
     @property
-    def num_joined_texts(self) -> int:
+    def num_texts(self) -> int:
         """The number of texts of an example."""
         return len(self._objective.text_columns)
 
@@ -122,10 +122,20 @@ class SentenceEmbedding(Task):
         yield from (prompt + text for text in texts for prompt in prompts)
 
     def loss(self) -> dict:
-        """Return the loss of the objective."""
+        """Return the loss of the objective.
+
+        Raises:
+            InputError: the loss compares another number of texts than the objective has columns.
+        """
         from bert_keras.architectures.losses import GlobalBatchMean
 
-        return {"embedding": GlobalBatchMean(import_part(self._objective.loss)(), "embedding")}
+        loss = import_part(self._objective.loss)()
+        if loss.num_columns != self.num_texts:
+            raise InputError(
+                f"the loss {loss.name} compares {loss.num_columns} texts, and the objective {self.objective!r} has "
+                f"{self.num_texts} columns of texts; expected the same: set num_columns of the loss"
+            )
+        return {"embedding": GlobalBatchMean(loss, "embedding")}
 
     def make_example(self, text: str, second_text: str | None = None, line: int | None = None) -> TextExample:
         """Create an example from a text or a pair of texts."""
@@ -175,11 +185,11 @@ class SentenceEmbedding(Task):
 
     def add_labels(self, sequences: EncodedSequences, examples: Sequence[TextExample]) -> LabelledSequences:
         """Add the scores of examples, divided by the highest score."""
-        num_texts, has_scores = self.num_joined_texts, self._objective.has_scores
+        num_texts, has_scores = self.num_texts, self._objective.has_scores
         if (num_others := sum(len(example.texts) != num_texts for example in examples)) > 0:
             raise InputError(
-                f"{num_others} of {len(examples)} examples do not have {num_texts} texts, as the objective "
-                f"{self.objective!r} needs: give each {num_texts} texts, or choose another objective"
+                f"{num_others} of {len(examples)} examples do not have {num_texts} texts; expected {num_texts} for the "
+                f"objective {self.objective!r}: give each {num_texts} texts"
             )
         scores = np.array([example.label if has_scores else 0.0 for example in examples], np.float32)
         return LabelledSequences(sequences, np.repeat(scores / self.highest_score, num_texts), group_size=num_texts)

@@ -19,7 +19,6 @@ from bert_keras.serving.protocols.model_calls import select_version
 from bert_keras.serving.worker.jobs import ANSWERS
 
 Top = Annotated[int, pydantic.Field(ge=1, le=10_000)]
-_OPTIONS = ("model", "top")  # fields of bodies that are not texts
 
 
 class _Body(Body):
@@ -32,31 +31,36 @@ class _Request(_Body):
     model: str | None = pydantic.Field(None, description="name of the model; needed if several do this task")
 
 
-class _Example(_Body):
-    def to_example(self) -> object:
-        """Return what `Predictor` accepts: a text, or a pair."""
-        texts = [value for name, value in self if name not in _OPTIONS and value is not None]
-        return tuple(texts) if len(texts) > 1 else texts[0]
-
-
-class TextInput(_Example):
+class TextInput(_Body):
     """A text, or a pair of texts."""
 
     text: str
     second_text: str | None = None
 
+    def to_example(self) -> object:
+        """Return what `Predictor` accepts: a text, or a pair."""
+        return self.text if self.second_text is None else (self.text, self.second_text)
 
-class QuestionInput(_Example):
+
+class QuestionInput(_Body):
     """A question and the text that contains its answer."""
 
     question: str
     context: str
 
+    def to_example(self) -> object:
+        """Return what `Predictor` accepts: a pair."""
+        return self.question, self.context
 
-class SingleText(_Example):
+
+class SingleText(_Body):
     """A text."""
 
     text: str
+
+    def to_example(self) -> object:
+        """Return what `Predictor` accepts: a text."""
+        return self.text
 
 
 class ClassAnswer(pydantic.BaseModel):
@@ -199,7 +203,7 @@ def _simplify(answer: dict) -> dict:
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in answer.items()}
 
 
-def _make_bodies(name: str, form: type[_Example], one: str, many: str, top: str | None = None) -> Any:
+def _make_bodies(name: str, form: type[_Body], one: str, many: str, top: str | None = None) -> Any:
     """Return the type of bodies: an example of a form, described by `one`, or many, with the description of `top`."""
     fields = {} if top is None else {"top": (Top | None, pydantic.Field(None, description=top))}
     single = pydantic.create_model(f"{name}One", __base__=(form, _Request), __doc__=one, **fields)

@@ -72,8 +72,8 @@ class FineTuning:
 
     Args:
         num_epochs: number of training epochs.
-        batch_size: sequences per step over all replicas, or pairs of sequences for tasks on pairs; a text that is split
-            into windows is several sequences.
+        batch_size: sequences per step over all replicas (embed: pairs of texts); a text that is split into windows is
+            several sequences.
         learning_rate: peak learning rate; 2e-5 to 5e-5 for BERT-Base, up to 1e-3 for tiny models. Default: 3e-5, or
             2e-3 with `lora_rank`.
         warmup_ratio: fraction of the steps with a rising learning rate.
@@ -144,14 +144,13 @@ class Distillation(FineTuning):
     Args:
         student: size of a new encoder (tiny, mini, small, medium, base or large), or a checkpoint folder with the
             teacher's vocabulary. Default: the teacher with fewer layers.
-        num_layers: number of layers; without `student` that many of the teacher's, evenly spaced; one is the first.
+        num_layers: number of layers; without `student` that many of the teacher's, evenly spaced (a single one is the teacher's first).
         hidden_dim: width of a new encoder. Default: that of the preset.
         num_heads: attention heads of a new encoder. Default: those of the preset.
         intermediate_dim: feed-forward width of a new encoder. Default: in the preset's proportion to `hidden_dim`.
-        trim_vocabulary: keep only the special tokens, those that the training texts use, and all single characters of
-            ASCII.
+        trim_vocabulary: keep only special tokens, tokens that the training texts use, and single characters of ASCII.
         temperature: divides the logits of both models before the softmax or sigmoid; not used for numbers and vectors.
-        label_weight: weight of the loss on labels, 0 to 1; the teacher's outputs have the rest, up to 1.
+        label_weight: weight of the loss on labels, 0 to 1; the teacher's outputs have 1 minus this weight.
         hidden_weight: weight of the mean squared difference of hidden states.
         attention_weight: weight of the divergence of attention probabilities; needs the teacher's number of heads.
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from bert_keras.architectures.known_architectures import ARCHITECTURES, check_config
+from bert_keras.architectures.known_architectures import check_config
 from bert_keras.config import HIDDEN_ACTS, POSITION_TYPES, PRESETS, BertConfig
 from bert_keras.errors import InputError
 from bert_keras.heads.head import Head
@@ -56,7 +56,7 @@ class ModelSettings:
     """`[model]`: what is trained.
 
     Args:
-        objective: bert (masked tokens and sentence pairs), mlm (masked tokens) or electra (replaced tokens).
+        objective: bert (masked tokens, and next sentence or sentence order), mlm (masked tokens) or electra (replaced tokens).
         preset: size of a new model. Default: tiny, or the size of `start_from`.
         generator_size: width of ELECTRA's generator as a fraction of the discriminator's. Default: 0.25, or that of
             `start_from`.
@@ -77,7 +77,7 @@ class ModelSettings:
     start_from: Text | None = None
     output_bias: Literal[OUTPUT_BIASES] = "zeros"
     pretraining_dropout: Flag = True
-    model_type: Literal[tuple(ARCHITECTURES)] | None = None
+    model_type: Text | None = None
     num_layers: Count | None = None
     num_heads: Count | None = None
     hidden_dim: Count | None = None
@@ -185,7 +185,7 @@ class BatchesSettings:
         batch_size: sequences per step, over all replicas and micro-batches.
         accumulation_steps: micro-batches per step, to save memory.
         masking: dynamic (new masks in each epoch) or static (the same masks for a sequence in each epoch).
-        mask_unit: unit that is masked as a whole.
+        mask_unit: what is masked as a whole: token, whole_word or span.
         mask_rate: fraction of tokens to mask.
         replace_rates: fractions of the masked positions that become [MASK] and a random token; the others keep their
             token.
@@ -212,8 +212,8 @@ class OptimizerSettings:
     """`[optimizer]`: see `optimizers.make_optimizer` and `schedules`.
 
     Args:
-        name: name of the optimizer.
-        learning_rate: peak learning rate; the default to continue from a checkpoint is 5e-5.
+        name: optimizer: adamw, lamb or muon.
+        learning_rate: peak learning rate, or 5e-5 by default to continue from a checkpoint.
         schedule: one of `SCHEDULES`, see `optimizers/schedules.py`.
         warmup_ratio: fraction of the steps, or of the time, with a rising learning rate. Default with `start_from`:
             0.06.

@@ -115,9 +115,9 @@ def read_distillation_data(
         labelled, dev_examples, held_out = hold_out(labelled, names["train"], share=dev_share, seed=seed, spell=spell)
     others = [] if unlabelled is None else _read_unlabelled(task, unlabelled, options, bad)
     num_joined = 0
-    if task.num_joined_texts > 1:
+    if task.num_texts > 1:
         num_joined = sum(len(example.texts) == 1 for example in others)
-        others = _join_texts(others, task.num_joined_texts)
+        others = _join_texts(others, task.num_texts)
     if dev is None and not labelled:
         others, dev_examples, held_out = hold_out(others, names["unlabelled"], share=dev_share, seed=seed, spell=spell)
         _check_enough_pairs(dev_examples, names["unlabelled"], spell)
@@ -151,7 +151,7 @@ def _check_given(task: Task, train: object, dev: object, unlabelled: object, spe
             "no training examples were named; expected labelled or unlabelled ones: add "
             f"{spell('train')}, {spell('unlabelled')} or both"
         )
-    if train is None and dev is None and task.num_joined_texts == 1:
+    if train is None and dev is None and task.num_texts == 1:
         raise InputError(
             f"there are no labels to score the task {task.name} with; expected some held-out examples with labels: add "
             f"{spell('dev')} or {spell('train')}"

@@ -258,7 +258,7 @@ class Lamb(BertOptimizer):
         learning_rate: a float or a schedule.
         weight_decay: lambda in the paper.
         epsilon: added to the square root of the second moment.
-        **kwargs: see `BertOptimizer`.
+        **kwargs: `beta_1` and `beta_2`, the decay of the two moments, and the others of `BertOptimizer`.
     """
 
     def __init__(
