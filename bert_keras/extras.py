@@ -51,8 +51,8 @@ def load_plugins() -> None:
             importlib.import_module(name)
         except ImportError as error:
             raise InputError(
-                f"{PLUGINS_VARIABLE} names the module {name}, which cannot be imported ({error}); expected modules, separated "
-                "by commas: correct the variable, or unset it"
+                f"{PLUGINS_VARIABLE} names the module {name}, which cannot be imported ({error}); expected modules, "
+                "separated by commas: correct the variable, or unset it"
             ) from None
 
 

@@ -144,7 +144,8 @@ class Distillation(FineTuning):
     Args:
         student: size of a new encoder (tiny, mini, small, medium, base or large), or a checkpoint folder with the
             teacher's vocabulary. Default: the teacher with fewer layers.
-        num_layers: number of layers; without `student` that many of the teacher's, evenly spaced (a single one is the teacher's first).
+        num_layers: number of layers; without `student` that many of the teacher's, evenly spaced (a single one is the
+            teacher's first).
         hidden_dim: width of a new encoder. Default: that of the preset.
         num_heads: attention heads of a new encoder. Default: those of the preset.
         intermediate_dim: feed-forward width of a new encoder. Default: in the preset's proportion to `hidden_dim`.

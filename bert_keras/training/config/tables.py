@@ -56,7 +56,8 @@ class ModelSettings:
     """`[model]`: what is trained.
 
     Args:
-        objective: bert (masked tokens, and next sentence or sentence order), mlm (masked tokens) or electra (replaced tokens).
+        objective: bert (masked tokens, and next sentence or sentence order), mlm (masked tokens) or electra (replaced
+            tokens).
         preset: size of a new model. Default: tiny, or the size of `start_from`.
         generator_size: width of ELECTRA's generator as a fraction of the discriminator's. Default: 0.25, or that of
             `start_from`.
