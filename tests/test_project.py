@@ -120,7 +120,7 @@ PACKAGES = {
     ),
 }
 # what the tests of the size of the code and of its seams allow
-MOST_LINES, MOST_MODULES, MOST_NAMING_MODULES = 53_888, 348, 2
+MOST_LINES, MOST_MODULES, MOST_NAMING_MODULES = 53_908, 348, 2
 EXCEPTIONS = {
     # `from_checkpoint` is a method of every model, so the import is inside it; checkpoints are built on models
     ("bert_keras.architectures.base", "bert_keras.checkpoints.loading"),
@@ -208,7 +208,7 @@ def test_packages_import_in_one_direction():
 
 
 def test_shipped_code_does_not_grow_unnoticed():
-    """A commit that adds lines or modules raises these numbers and says why. The target is 54,000 lines in 430."""
+    """A commit that adds lines or modules raises these numbers and says why. The next target is 46,000 lines in 330."""
     num_lines = sum(path.read_text(encoding="utf-8").count("\n") for path in MODULES.values())
     assert (num_lines <= MOST_LINES, len(MODULES) <= MOST_MODULES) == (True, True), (num_lines, len(MODULES))
 

@@ -19,8 +19,9 @@ from tests.cli.bad_inputs import write_inputs
 from tests.fuzzing import fuzz, mutate_words
 
 QUICK, LONG, SEED = 150, 10_000, 23
-# function that each command calls after its checks
-WORK = ("load_tensorflow", "run_in_workers", "write_task", "_make", "_learn", "_training", "_start")
+# functions that commands call after their checks: in the modules of the commands, and elsewhere
+WORK = ("load_tensorflow", "run_in_workers", "write_task", "_make", "_training")
+OTHER_WORK = ("bert_keras.pipelines.text.learned_vocabulary.learn_vocabulary", "bert_keras.serving.server.serve")
 LINES = [
     "learn-vocab out --text train.csv dev.csv --size 300 --min-frequency 2 --cased --special-token [E1] --unused 9",
     "make-records good/vocab.txt out --text train.csv --max-sequence-length 32 --objective nsp --seed 3 --workers 2",
@@ -63,6 +64,8 @@ def workplace(tmp_path, monkeypatch):
     """Folder with files and models, where commands stop after their checks."""
     monkeypatch.chdir(tmp_path)
     write_inputs()
+    for name in OTHER_WORK:
+        monkeypatch.setattr(name, stop)
     for module in pkgutil.walk_packages(cli.__path__, "bert_keras.cli."):
         module = importlib.import_module(module.name)
         for name in WORK:

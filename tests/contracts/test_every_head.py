@@ -29,7 +29,7 @@ from bert_keras.config import PROBLEMS
 from bert_keras.export.ids_graph import HUGGINGFACE_NAMES, build_ids_function, call_model
 from bert_keras.export.parity import parity_check
 from bert_keras.export.parity.comparison import Comparison
-from bert_keras.export.parity.expected_answers import CheckpointRun, expect_text_answers
+from bert_keras.export.parity.expected_answers import expect_text_answers
 from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES, to_bytes_array
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.saved_model.to_saved_model import build_text_function
@@ -507,8 +507,7 @@ def check_signature(reference: Reference, texts: list, answers: dict) -> None:
     described = {spec.name: spec for spec in task.describe_signature(get_encoder(reference.model).config.hidden_dim)}
     examples = [task.make_example(*parts) for parts in texts]
     encoded = task.encode_truncated(tokenizer, examples)
-    run = CheckpointRun(task, tokenizer, examples, encoded, reference.compute_task_outputs(encoded))
-    computed = task.compute_signature(run.encoded, run.outputs, run.examples)
+    computed = task.compute_signature(encoded, reference.compute_task_outputs(encoded), examples)
     assert described.keys() == answers.keys() == computed.keys()
     for name, spec in described.items():
         graph, numpy = answers[name], computed[name]
