@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from string import Template
 
 _FOLDER = pathlib.Path(__file__).with_name("templates")
-_BLOCK = re.compile(r"%(if|each) (not )?(\w+)(?: = (\w+))?\n")
-_END = "%end\n"
+_BLOCK = re.compile(r"%(if|each) (not )?(\w+)(?: = (\w+))?")
+_END = "%end"
 
 
 def fill_template(path: str, /, **facts: object) -> str:
@@ -20,25 +20,40 @@ def fill_template(path: str, /, **facts: object) -> str:
     Args:
         path: the file, relative to `templates/` or absolute.
         **facts: the value of each name in the template.
+
+    Raises:
+        ValueError: a block begins or ends wrongly.
+        KeyError: a fact is missing.
     """
     lines = (_FOLDER / path).read_text(encoding="utf-8").splitlines(keepends=True)
-    return "".join(_fill_lines(lines, facts))
+    try:
+        return "".join(_fill_lines(lines, facts))
+    except _BlockError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+class _BlockError(ValueError):
+    """A block of a template begins or ends wrongly."""
 
 
 def _fill_lines(lines: Sequence[str], facts: Mapping[str, object]) -> Iterator[str]:
     depth = start = 0
     for number, line in enumerate(lines):
-        if match := _BLOCK.fullmatch(line):
+        if match := _BLOCK.fullmatch(line.rstrip()):
             if depth == 0:
                 block, start = match, number + 1
             depth += 1
-        elif line == _END:
+        elif line.startswith(("%if", "%each")) or (line.rstrip() == _END and depth == 0):
+            raise _BlockError(f"{line.rstrip()} is no block; expected %if, %each, and %end after them")
+        elif line.rstrip() == _END:
             depth -= 1
             if depth == 0:
                 for scope in _list_scopes(block, facts):
                     yield from _fill_lines(lines[start:number], scope)
         elif depth == 0:
             yield Template(line).substitute(facts)
+    if depth:
+        raise _BlockError(f"{block[0]} has no %end; expected one for each block")
 
 
 def _list_scopes(block: re.Match, facts: Mapping[str, object]) -> list[Mapping[str, object]]:

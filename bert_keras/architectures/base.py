@@ -138,6 +138,8 @@ class BertModel(DistributedStep, keras.Model):
             >>> model.labels
             ('bad', 'good')
         """
-        from bert_keras.checkpoints.loading import load_with_head  # checkpoints import models, so only when called
+        from bert_keras.checkpoints.loading import (
+            load_with_head,  # `checkpoints` imports this package, so only when called
+        )
 
         return load_with_head(cls, folder, **head)

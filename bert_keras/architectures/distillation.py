@@ -1,7 +1,6 @@
 """`Distiller`: train a student on the outputs, the hidden states and the attention of a frozen teacher."""
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ from keras import ops
 from bert_keras.architectures.base import INPUT_SHAPES
 from bert_keras.architectures.head_model import HeadModel, make_example_weights
 from bert_keras.architectures.layers import make_dense
-from bert_keras.architectures.losses import GlobalBatchMean
+from bert_keras.architectures.losses import GlobalBatchMean, make_loss_name
 from bert_keras.errors import InputError
 from bert_keras.features import Features, Tensor
 
@@ -25,12 +24,10 @@ _SMALLEST = 1e-30  # above the smallest float32, so that the logarithm of an att
 
 
 class _Divergence(keras.losses.Loss):
-    """Base of losses on what a teacher computes, without a reduction, with the names that Keras would give them."""
+    """Base of losses on what a teacher computes, by default without a reduction."""
 
-    def __init__(self, temperature: float = 1.0):
-        name = re.sub("(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
-        super().__init__(name=name, reduction="none")
-        self.temperature = temperature
+    def __init__(self, name: str | None = None, reduction: str = "none", **kwargs):
+        super().__init__(name=name or make_loss_name(self), reduction=reduction, **kwargs)
 
 
 class SoftmaxDivergence(_Divergence):
@@ -38,6 +35,10 @@ class SoftmaxDivergence(_Divergence):
 
     Hinton et al. 2015, 2: dividing the logits by T divides the gradients by about T squared.
     """
+
+    def __init__(self, temperature: float, **kwargs):
+        super().__init__(**kwargs)
+        self.temperature = temperature
 
     def call(self, y_true: Tensor, y_pred: Tensor):
         """Compute the loss over the last axis."""

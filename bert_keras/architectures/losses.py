@@ -124,6 +124,11 @@ def gather_label_logits(logits: Tensor, ids: Tensor):
     return ops.take_along_axis(logits, ids[..., None], axis=-1)[..., 0]
 
 
+def make_loss_name(loss: keras.losses.Loss) -> str:
+    """Return the name of a loss's class in lower case with underscores; Keras would also number the instances."""
+    return re.sub("(?<!^)(?=[A-Z])", "_", type(loss).__name__).lower()
+
+
 class ColumnLoss(keras.losses.Loss):
     """Base class of the losses of examples with C texts each, from C columns.
 
@@ -134,8 +139,7 @@ class ColumnLoss(keras.losses.Loss):
     num_columns = 2
 
     def __init__(self, name: str | None = None, reduction: str = "none", **kwargs):
-        name = name or re.sub("(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()  # Keras would number the instances
-        super().__init__(name=name, reduction=reduction, **kwargs)
+        super().__init__(name=name or make_loss_name(self), reduction=reduction, **kwargs)
 
     def call(self, y_true: Tensor, y_pred: Tensor):
         """Compute the loss per sequence, `(B,)`: that of its example. Labels `(B,)` are equal within an example."""

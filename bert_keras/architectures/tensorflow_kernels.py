@@ -1,4 +1,4 @@
-"""TensorFlow kernels that `keras.ops` does not offer. The only module of models that imports TensorFlow.
+"""TensorFlow kernels that `keras.ops` does not offer. The only module of `architectures` that imports TensorFlow.
 
 The layers import it on the TensorFlow backend only; on JAX they use `keras.ops` throughout.
 """

@@ -46,31 +46,27 @@ class CheckpointRun:
         return self.task.decode(self.encoded, self.outputs, self.examples)
 
 
-def _run_first(compare: Callable[[CheckpointRun, Comparison, Sequence[Answer]], None]) -> Callable:
-    """Turn a comparison with a run of the checkpoint into a function that runs it; see `expect_text_answers`."""
-
-    @functools.wraps(compare)
-    def expect(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
-        return functools.partial(compare, CheckpointRun(reference, texts))
-
-    return expect
-
-
 def expect_encoder_outputs(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
     """Return the comparison with the outputs of an encoder; see `expect_text_answers`."""
     return functools.partial(_compare_encoder_outputs, reference, [text for (text,) in texts])
 
 
-@_run_first
-def expect_embeddings(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
-    """Compare the vectors of an embedder."""
+def expect_embeddings(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
+    """Compute the vectors of an embedder; see `expect_text_answers`."""
+    return functools.partial(_compare_embeddings, CheckpointRun(reference, texts))
+
+
+def _compare_embeddings(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
     for vector, answer in zip(run.outputs["embedding"], answers, strict=True):
         comparison.compare_floats("embedding", vector, answer.get("embedding"))
 
 
-@_run_first
-def expect_classes(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
-    """Compare the classes or values of a classifier."""
+def expect_classes(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
+    """Compute the classes or values of a classifier; see `expect_text_answers`."""
+    return functools.partial(_compare_classes, CheckpointRun(reference, texts))
+
+
+def _compare_classes(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
     task = run.task
     all_logits = task.average_logits(run.encoded, run.outputs, len(run.examples))
     for logits, expected, answer in zip(all_logits, run.decode(), answers, strict=True):
@@ -98,9 +94,12 @@ def _compare_label_sets(
     comparison.compare_labels("num_labels", sum(got), int(answer.get("num_labels", -1)))
 
 
-@_run_first
-def expect_tags(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
-    """Compare the tags of words."""
+def expect_tags(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
+    """Compute the tags of words; see `expect_text_answers`."""
+    return functools.partial(_compare_tags, CheckpointRun(reference, texts))
+
+
+def _compare_tags(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
     task = run.task
     probabilities = task.compute_word_probabilities(run.encoded, run.outputs, run.examples)
     for example, word_probabilities, answer in zip(run.examples, probabilities, answers, strict=True):
@@ -137,9 +136,12 @@ def _match_words(tokenizer: BertTokenizer, example: object, word_numbers: np.nda
     ]
 
 
-@_run_first
-def expect_spans(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
-    """Compare the answers to questions."""
+def expect_spans(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
+    """Compute the answers to questions; see `expect_text_answers`."""
+    return functools.partial(_compare_spans, CheckpointRun(reference, texts))
+
+
+def _compare_spans(run: CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
     for expected, answer in zip(run.decode(), answers, strict=True):
         best, number = expected["best"], int(answer.get("num_best", -1))
         comparison.compare_floats("score", expected["score"], answer.get("score"))

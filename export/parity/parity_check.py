@@ -116,6 +116,7 @@ def start_check(
         )
         requests += [(signature, inputs) for inputs in padded]
         parts.append((sequences, batches, length))
+    signature, length = list(lengths.items())[-1]  # the one that is timed
     timed_length = length or min(_TIMED_LENGTH, longest)
     timed = probe_inputs.draw_sequences(config, tokenizer, timed_length, number=5, seed=3)[-1:]
     timed_request = signature, probe_inputs.pad_sequences(timed, tokenizer.pad_id, timed_length)

@@ -8,7 +8,7 @@ their classes but pins its own TensorFlow release, so they are those of our serv
 import os
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -51,6 +51,8 @@ def read_warmup(folder: str | os.PathLike) -> list[tuple[str, str, dict[str, np.
         ParityError: there is no such file, or it is damaged.
     """
     path = pathlib.Path(folder, WARMUP_FILE)
+    if not path.is_file():
+        raise ParityError(f"{path} does not exist; expected warm-up requests there: export again")
     try:
         return [_decode(record.numpy()) for record in tf.data.TFRecordDataset(str(path))]
     except (tf.errors.OpError, DecodeError) as error:
@@ -70,18 +72,36 @@ def replay_warmup(folder: str | os.PathLike) -> int:
     requests = read_warmup(folder)
     signatures = tf.saved_model.load(str(folder)).signatures
     for number, (_, signature, inputs) in enumerate(requests, 1):
-        try:
-            signatures[signature](**{name: tf.constant(value) for name, value in inputs.items()})
-        except (tf.errors.OpError, KeyError, TypeError, ValueError) as error:
-            raise ParityError(
-                f"warm-up request {number} of {folder} fails in the signature {signature!r} ({_find_reason(error)}): "
-                "export again"
-            ) from None
+        if problem := _find_problem(signature, inputs, signatures):
+            raise ParityError(f"warm-up request {number} of {folder} {problem}: export again")
     return len(requests)
 
 
+def _find_problem(signature: str, inputs: Mapping[str, np.ndarray], signatures: Mapping[str, Callable]) -> str:
+    """Send a request and return the reason if it fails, or "" if it succeeds."""
+    if signature not in signatures:
+        return f"is for the signature {signature!r}; the model has {', '.join(sorted(signatures))}"
+    specs = signatures[signature].structured_input_signature[1]
+    if set(inputs) != set(specs):
+        has, expected = (", ".join(sorted(names)) or "nothing" for names in (inputs, specs))
+        return f"has {has}; the signature {signature!r} expects {expected}"
+    tensors = {name: tf.constant(value) for name, value in inputs.items()}
+    for name, spec in specs.items():
+        if not spec.is_compatible_with(tensors[name]):
+            given = f"{name} as {tensors[name].dtype.name} {tensors[name].shape}"
+            return f"has {given}; the signature {signature!r} expects {spec.dtype.name} {spec.shape}"
+    try:
+        signatures[signature](**tensors)
+    except tf.errors.OpError as error:
+        return f"fails in the signature {signature!r} ({_find_reason(error)})"
+    return ""
+
+
 def _decode(record: bytes) -> tuple[str, str, dict[str, np.ndarray]]:
-    request = MESSAGES.PredictionLog.FromString(record).predict_log.request
+    log = MESSAGES.PredictionLog.FromString(record)
+    if not log.HasField("predict_log"):
+        raise DecodeError("a record is not a request for a prediction")
+    request = log.predict_log.request
     inputs = {name: _parse_tensor(value.SerializeToString()) for name, value in request.inputs.items()}
     return request.model_spec.name, request.model_spec.signature_name, inputs
 

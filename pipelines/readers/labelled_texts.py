@@ -26,9 +26,10 @@ def read_text_examples(table: TableReader, columns: Columns) -> Iterator[RawExam
 
     An example whose text is empty or a list has its `error` set, like any other invalid example: see `open_table`.
     """
+    text_columns = columns.texts
     for example in table.read(columns.names):
         # a label may follow the texts; an invalid example has no fields
-        for name, text in zip(columns.texts, example.fields, strict=False):
+        for name, text in zip(text_columns, example.fields, strict=False):
             fault = "is a list" if isinstance(text, list) else "" if text.strip() else "is empty"
             if fault:
                 place = table.describe_place(example.line)

@@ -203,6 +203,8 @@ class TokenizerFolder:
             )
         if not self.has_vocabulary:
             raise InputError(f"{self._folder} {explain_missing_vocabulary()}")
+        if not self._tokenizer_json and not self._added:
+            return list(self._text_vocabulary)
         source = self._folder / TOKENIZER_JSON if self._tokenizer_json else self._folder
         if self._tokenizer_json:
             model = read_field(self._tokenizer_json, "model", dict, source=source)

@@ -27,6 +27,7 @@ class ClassModel(HeadModel):
     """Base class of the classifiers of texts and of tokens: dropout, then `num_classes` logits with labels."""
 
     config_names = ("num_classes", "labels", "dropout_rate")
+    problem = "single_label"
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class ClassModel(HeadModel):
             "single_label": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none"),
             "multi_label": keras.losses.BinaryCrossentropy(from_logits=True, reduction="none"),
             "regression": keras.losses.MeanSquaredError(reduction="none"),
-        }[getattr(self, "problem", "single_label")]
+        }[self.problem]
         return {"logits": GlobalBatchMean(loss, "logits")}
 
     def default_metrics(self):
@@ -61,7 +62,7 @@ class ClassModel(HeadModel):
             "single_label": keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
             "multi_label": keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0),  # logit 0 = probability 1/2
             "regression": keras.metrics.RootMeanSquaredError(name="rmse"),
-        }[getattr(self, "problem", "single_label")]
+        }[self.problem]
         return {"logits": [metric]}
 
 

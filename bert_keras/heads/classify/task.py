@@ -43,8 +43,7 @@ class TextExample(NamedTuple):
         cls, texts: Sequence[str], label: str | Sequence[str] | float | None = None, line: int | None = None
     ) -> "TextExample":
         """Create an example of one or more texts."""
-        first, second, *more = (*texts, None) if len(texts) == 1 else texts
-        return cls(first, second, label, line, tuple(more))
+        return cls(texts[0], texts[1] if len(texts) > 1 else None, label, line, tuple(texts[2:]))
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -53,8 +52,9 @@ class TextExample(NamedTuple):
 
     def __repr__(self) -> str:
         # without an empty `more_texts`: backups of version 0.2 have digests of this form
-        fields = self._asdict() if self.more_texts else dict(zip(self._fields, self[:-1], strict=False))
-        return f"TextExample({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
+        more = f", more_texts={self.more_texts!r}" if self.more_texts else ""
+        start = f"TextExample(text={self.text!r}, second_text={self.second_text!r}, label={self.label!r}"
+        return f"{start}, line={self.line!r}{more})"
 
 
 @dataclasses.dataclass(frozen=True)

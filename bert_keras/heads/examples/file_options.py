@@ -78,8 +78,8 @@ class FileOptions:
         first, second, *more = text_columns or (None, None)
         columns = guess_columns(
             table.columns,
-            text=self.text_column or first,
-            second_text=self.second_text_column or second,
+            text=first if self.text_column is None else self.text_column,
+            second_text=second if self.second_text_column is None else self.second_text_column,
             label=self.label_column if needs_label else None,
             more_texts=more,
             needs_label=needs_label,

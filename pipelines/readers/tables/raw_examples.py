@@ -21,7 +21,9 @@ _MAX_NAMES = 10
 _EXPECTED = (
     "a path, a list of dicts such as {'text': ..., 'label': ...}, a list of (text, label) pairs, or a data frame"
 )
-_FIELDS = (("text", "label"), ("text1", "text2", "label"))  # field names of tuples
+# field names of tuples
+_FIELDS = (("text", "label"), ("text1", "text2", "label"))
+_TAGGED = {2: ("words", "tags")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +131,8 @@ def as_source(given: object, name: str, *, fields: Sequence[str] = ()) -> Source
         given = _with_whole_numbers(given.to_dict("records"))
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise InputError(f"{name} has type {type(given).__name__}; expected {_EXPECTED}")
-    objects = [_check_dict(one, f"{name}[{index}]", fields) for index, one in enumerate(given)]
+    by_length = {len(names): names for names in (*_FIELDS, fields)}
+    objects = [_check_dict(one, f"{name}[{index}]", by_length) for index, one in enumerate(given)]
     if not objects:
         raise InputError(f"{name} has no examples; expected at least one: pass another list")
     return ListedExamples(name, objects)
@@ -152,12 +155,11 @@ def _is_upcast(values: Sequence[object]) -> bool:
     return 0 < len(known) < len(values) and all(value.is_integer() for value in known)
 
 
-def _check_dict(given: object, place: str, fields: Sequence[str]) -> dict:
+def _check_dict(given: object, place: str, by_length: Mapping[int, Sequence[str]]) -> dict:
     if isinstance(given, Mapping):
         return {str(name): _to_plain(value) for name, value in given.items()}
     if isinstance(given, tuple | list) and given:
-        is_tagged = isinstance(given[0], list | tuple)
-        known = {len(names): names for names in ([("words", "tags")] if is_tagged else [*_FIELDS, fields])}
+        known = _TAGGED if isinstance(given[0], list | tuple) else by_length
         if len(given) in known:
             return dict(zip(known[len(given)], map(_to_plain, given), strict=True))
     raise InputError(f"{place} is {quote(given)}; expected a dict such as {{'text': ..., 'label': ...}}, or a pair")

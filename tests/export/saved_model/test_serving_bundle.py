@@ -122,34 +122,39 @@ def test_strings_of_numpy_are_written_as_utf_8(model):
 
 
 @pytest.mark.parametrize(
-    "request_",
+    ("request_", "sentence"),
     [
-        ("other", {"text": TEXTS}),
-        ("ids", {"text": TEXTS}),
-        ("serving_default", {}),
-        ("ids", ids(1, 2, "int64")),
-        ("serving_default", {"text": np.ones(2, "f")}),
-        ("ids", {**ids(1, 1), "input_ids": np.array([[99]], "int32")}),
+        (("other", {"text": TEXTS}), r"is for the signature 'other'; the model has ids, serving_default"),
+        (("ids", {"text": TEXTS}), r"has text; the signature 'ids' expects attention_mask, input_ids, token_type_ids"),
+        (("serving_default", {}), r"has nothing; the signature 'serving_default' expects text"),
+        (("ids", ids(1, 2, "int64")), r"has \w+ as int64 \(1, 2\); the signature 'ids' expects int32 \(None, None\)"),
+        (("serving_default", {"text": np.ones(2, "f")}), r"text as float32 \(2,\); .* expects string \(None,\)"),
+        (("serving_default", {"text": TEXTS[np.newaxis]}), r"text as string \(1, 3\); .* expects string \(None,\)"),
+        (
+            ("ids", {**ids(1, 1), "input_ids": np.array([[99]], "int32")}),
+            r"fails in .*'ids' \(indices.* = 100 is not in",
+        ),
     ],
 )
-def test_error_contains_the_number_of_an_invalid_request(request_, model):
+def test_error_contains_the_number_of_an_invalid_request(request_, sentence, model):
     write_warmup(model, "m", [("ids", ids(1, 2)), request_])
-    with pytest.raises(ParityError, match=rf"warm-up request 2 of .* fails in the signature '{request_[0]}' \(.+\)"):
+    with pytest.raises(ParityError, match=rf"warm-up request 2 of .* {sentence}"):
         replay_warmup(model)
 
 
 def test_damaged_warm_up_file_is_rejected(model):
-    with pytest.raises(ParityError, match=r"is not a file of warm-up requests \(.*No such file"):
+    with pytest.raises(ParityError, match=r"tf_serving_warmup_requests does not exist"):
         replay_warmup(model)
     write_warmup(model, "m", [("ids", ids(1, 2))])
     path = model / WARMUP_FILE
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(ParityError, match=r"is not a file of warm-up requests \(truncated record"):
         read_warmup(model)
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        writer.write(b"\xff")
-    with pytest.raises(ParityError, match=r"is not a file of warm-up requests"):
-        read_warmup(model)
+    for record, reason in ((b"\x12\x00", "not a request for a prediction"), (b"\xff", "")):
+        with tf.io.TFRecordWriter(str(path)) as writer:  # the first record is a ClassifyLog
+            writer.write(record)
+        with pytest.raises(ParityError, match=rf"is not a file of warm-up requests \(.*{reason}"):
+            read_warmup(model)
 
 
 def answer_rest(body: dict, signatures) -> dict[str, np.ndarray]:
