@@ -120,7 +120,7 @@ PACKAGES = {
     ),
 }
 # what the tests of the size of the code and of its seams allow
-MOST_LINES, MOST_MODULES, MOST_NAMING_MODULES = 53_961, 348, 2
+MOST_LINES, MOST_MODULES, MOST_NAMING_MODULES = 53_994, 348, 2
 EXCEPTIONS = {
     # `from_checkpoint` is a method of every model, so the import is inside it; checkpoints are built on models
     ("bert_keras.architectures.base", "bert_keras.checkpoints.loading"),

@@ -20,7 +20,7 @@ from bert_keras.checks import format_names
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.heads.known_heads import get_head
-from bert_keras.pipelines.text.tokenizer_folder import explain_missing_vocabulary
+from bert_keras.pipelines.text.tokenizer_folder import MISSING_VOCABULARY
 
 if TYPE_CHECKING:
     import keras
@@ -118,7 +118,7 @@ class Checkpoint:
 def check_has_vocabulary(checkpoint: Checkpoint) -> None:
     """Raise `InputError` if the folder has no vocabulary."""
     if checkpoint.tokenizer_settings is None:
-        raise InputError(f"{checkpoint} {explain_missing_vocabulary()}")
+        raise InputError(f"{checkpoint} {MISSING_VOCABULARY}")
 
 
 def describe_unused_tensors(names: Sequence[str], model: str) -> list[str]:

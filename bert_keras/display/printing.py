@@ -215,10 +215,10 @@ def print_line(
     with ignore_write_errors(sys.stderr):
         if not isinstance(sys.stderr, JsonLines):
             write_line(printable(text, max_length=max_length), sys.stderr)
-        elif is_event(text := str(text)):  # from a worker process
-            sys.stderr.write_event(text)
-        elif text := text.strip():  # without indentation, and not at all if it is empty
-            sys.stderr.write_event(format_event(event, printable(text, max_length=max_length), level, **values))
+        elif is_event(str(text)):  # from a worker process
+            sys.stderr.write_event(str(text))
+        elif line := str(text).strip():  # without indentation, and not at all if it is empty
+            sys.stderr.write_event(format_event(event, printable(line, max_length=max_length), level, **values))
 
 
 def write_line(text: str, stream: TextIO) -> None:

@@ -170,14 +170,11 @@ def _make_probe(reference: Reference, task: Task | None, length: int, texts: tup
         encoded = dataclasses.replace(encoded, prompt_lengths=None)  # files pool all tokens, also those of a prompt
         [answer] = task.decode(encoded, reference.compute_task_outputs(encoded), examples)
         answer = task.shorten_for_clients(answer)
-    is_array = {name: isinstance(value, np.ndarray) for name, value in answer.items()}
-    return {
-        "texts": list(texts),
-        "sequences": [ids.tolist() for ids in np.split(encoded.token_ids, encoded.row_splits[1:-1])],
-        "answer": {
-            f"{name}_start" if is_array[name] else name: value.ravel()[:_NUM_VALUES].tolist()
-            if is_array[name]
-            else value
-            for name, value in answer.items()
-        },
-    }
+    shortened = {}
+    for name, value in answer.items():
+        if isinstance(value, np.ndarray):  # its first values, under another name
+            shortened[f"{name}_start"] = value.ravel()[:_NUM_VALUES].tolist()
+        else:
+            shortened[name] = value
+    sequences = [ids.tolist() for ids in np.split(encoded.token_ids, encoded.row_splits[1:-1])]
+    return {"texts": list(texts), "sequences": sequences, "answer": shortened}

@@ -13,6 +13,7 @@ import collections
 import functools
 import uuid
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import sentencex
@@ -32,9 +33,18 @@ _LANGUAGE = "en"  # for the list of abbreviations that do not end a sentence
 _RANDOM_NEXT_RATE = 0.5
 _SWAP_RATE = 0.5
 
-# Two ranges of `TokenizedText.ids`, and a label: 0 = the second segment follows the first; 1 = it is random ("nsp"), or
-# the two are swapped ("sop")
-Pair = tuple[int, int, int, int, int]
+
+class Pair(NamedTuple):
+    """Two ranges of `TokenizedText.ids`.
+
+    `label`: 0 = the second segment follows the first; 1 = it is random ("nsp"), or the two are swapped ("sop").
+    """
+
+    first_start: int
+    first_end: int
+    second_start: int
+    second_end: int
+    label: int
 
 
 def generate_next_sentence_pairs(text: TokenizedText, settings: RecordSettings, duplicate: int = 0) -> Iterator[Pair]:
@@ -75,7 +85,7 @@ def generate_next_sentence_pairs(text: TokenizedText, settings: RecordSettings, 
                 second = _draw_segment(text.starts, documents, index, target - first[1] + first[0], rng)
             else:
                 second = text.starts[cut], text.starts[end]
-            yield *_truncate(*first, *second, max_tokens, rng), int(is_random)
+            yield Pair(*_truncate(*first, *second, max_tokens, rng), int(is_random))
             start = cut if is_random else end
 
 
@@ -98,7 +108,7 @@ def generate_sentence_order_pairs(text: TokenizedText, settings: RecordSettings,
                 cut = cut or int(rng.integers(first + 1, last))
                 ranges = _truncate(first, cut, cut, last, max_tokens, rng)
                 is_swapped = rng.random() < _SWAP_RATE
-                yield (*ranges[2:], *ranges[:2], 1) if is_swapped else (*ranges, 0)
+                yield Pair(*ranges[2:], *ranges[:2], 1) if is_swapped else Pair(*ranges, 0)
 
 
 def _make_rng(settings: RecordSettings, document: Document, duplicate: int) -> np.random.Generator:

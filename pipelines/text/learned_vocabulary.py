@@ -6,12 +6,12 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from bert_keras.checks import check_integer, quote
+from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.data_quality import (
     compute_dotless_share,
@@ -20,11 +20,14 @@ from bert_keras.pipelines.corpus.data_quality import (
     measure_stripped_characters,
 )
 from bert_keras.pipelines.corpus.default_corpus import read_python_lines
-from bert_keras.pipelines.corpus.text_lines import NOT_TEXT
 from bert_keras.pipelines.corpus.text_sources import Names, TextSource, find_sources, read_lines
 from bert_keras.pipelines.corpus.word_counts import MAX_WORDS, Splitting, WordCounts, count_words
 from bert_keras.pipelines.text.text_rules import TextRules
-from bert_keras.pipelines.text.vocabulary import MAX_TOKEN_BYTES, SPECIAL_TOKENS, is_too_long
+from bert_keras.pipelines.text.vocabulary import (
+    SPECIAL_TOKENS,
+    is_too_long,
+    make_leading_tokens,
+)
 from bert_keras.pipelines.text.vocabulary_settings import get_settings_path, write_vocabulary_and_settings
 from bert_keras.publishing import check_writable_file
 
@@ -33,64 +36,11 @@ Progress = Callable[[str, int, int | None], None]
 
 _BLOCK_WORDS = 1000  # words per string for the trainer, which queues 256; 10,000 take 48 MB more and as much time
 _REPORT_WORDS = 100_000
-MAX_SIZE = 10_000_000  # ten times the largest published vocabulary; the trainer allocates memory for all tokens first
-_MAX_PROBLEMS = 10  # in one message
 
 # Hugging Face's and Google's trainers have the 1,000 most frequent characters, too few for Chinese: 35,000 characters
 # of news have 2,140 different ones. SentencePiece has as many as cover 99.95 % of the text.
 _MIN_CHARACTERS = 1000
 _COVERAGE = 0.9995
-
-
-def make_leading_tokens(special_tokens: Sequence[str] = (), num_unused: int = 0, *, size: int = MAX_SIZE) -> list[str]:
-    """Return the first tokens: `[PAD]`, the unused tokens, `[UNK] [CLS] [SEP] [MASK]`, then your own special tokens.
-
-    This is Google's order: with 99 unused tokens, `[UNK]` to `[MASK]` have the ids of its models, 100 to 103.
-
-    Args:
-        special_tokens: your own special tokens.
-        num_unused: the number of unused tokens `[unused0]`, `[unused1]`, ...
-        size: the size of the vocabulary.
-
-    Raises:
-        InputError: a special token is empty, has white space, is too long, or is a duplicate (the message lists the
-            first ten problems); or the vocabulary has no room for other tokens.
-    """
-    if size > MAX_SIZE:
-        raise InputError(f"a vocabulary of {size:,} tokens was asked for; expected at most {MAX_SIZE:,}: lower --size")
-    num_leading = len(SPECIAL_TOKENS) + num_unused + len(special_tokens)
-    if num_leading >= size:
-        raise InputError(
-            f"a vocabulary of {size:,} tokens has no room after {num_leading:,} special and unused tokens; "
-            "expected a larger size: raise --size"
-        )
-    pad, *others = SPECIAL_TOKENS
-    tokens = dict.fromkeys([pad, *(f"[unused{number}]" for number in range(num_unused)), *others])
-    problems = []
-    for token in special_tokens:
-        problems += _find_problems(token, tokens)
-        tokens[token] = None
-    if problems:
-        more = [f"and {len(problems) - _MAX_PROBLEMS:,} more"] if len(problems) > _MAX_PROBLEMS else []
-        raise InputError("; ".join([*problems[:_MAX_PROBLEMS], *more]))
-    return list(tokens)
-
-
-def _find_problems(token: str, tokens: Collection[str]) -> Iterator[str]:
-    """Yield the problem of a special token that follows `tokens`, if it has one."""
-    if token.split() != [token]:
-        yield f"the special token {quote(token)} is empty or has white space; expected a token such as [E1]"
-    elif is_too_long(token):
-        yield (
-            f"the special token {quote(token)} has {len(token):,} characters; expected at most {MAX_TOKEN_BYTES}, "
-            f"or {MAX_TOKEN_BYTES // 4} outside ASCII: choose a shorter one"
-        )
-    elif NOT_TEXT.search(token):
-        yield f"the special token {quote(token)} is not UTF-8; expected a token such as [E1]"
-    elif token in tokens:
-        yield (
-            f"the special token {quote(token)} is a duplicate: give each token once, without {' '.join(SPECIAL_TOKENS)}"
-        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,6 +21,10 @@ from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, check_vocabular
 
 _LOG = logging.getLogger(__name__)
 VOCABULARY, TOKENIZER_JSON, TOKENIZER_CONFIG = "vocab.txt", "tokenizer.json", "tokenizer_config.json"
+MISSING_VOCABULARY = (  # the end of a message about a folder
+    f"has no vocabulary, neither {TOKENIZER_JSON} nor {VOCABULARY}; expected the vocabulary that the model was trained "
+    f"with: copy its {VOCABULARY} into the folder"
+)
 _ADDED, _SPECIAL_MAP = "added_tokens.json", "special_tokens_map.json"
 _SENTENCE = "sentence_bert_config.json"  # of sentence-transformers
 _OTHER_KINDS = {  # files of other tokenizers and their kind
@@ -202,7 +206,7 @@ class TokenizerFolder:
                 f"in {VOCABULARY} or {TOKENIZER_JSON}: load only the weights (bert_keras.load)"
             )
         if not self.has_vocabulary:
-            raise InputError(f"{self._folder} {explain_missing_vocabulary()}")
+            raise InputError(f"{self._folder} {MISSING_VOCABULARY}")
         if not self._tokenizer_json and not self._added:
             return list(self._text_vocabulary)
         source = self._folder / TOKENIZER_JSON if self._tokenizer_json else self._folder
@@ -387,14 +391,6 @@ class TokenizerFolder:
     def _read_optional(self, name: str) -> dict:
         path = self._folder / name
         return read_json(path) if path.exists() else {}
-
-
-def explain_missing_vocabulary() -> str:
-    """Return the end of a message about a folder without a vocabulary."""
-    return (
-        f"has no vocabulary, neither {TOKENIZER_JSON} nor {VOCABULARY}; expected the vocabulary that the model was "
-        f"trained with: copy its {VOCABULARY} into the folder"
-    )
 
 
 def _parse_id(text: str) -> int | str:

@@ -6,8 +6,9 @@ models also gather the masked positions together with [CLS], M + 1 positions per
 twice a fourth prime. Nothing is computed, and no weights are stored.
 """
 
+import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -109,6 +110,15 @@ def _choose_traced_shape(max_length: int, constants: set[int]) -> BatchShape:
     return BatchShape(batch_size, length, num_masked)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Step:
+    """An operation: the indices of the tensors that it allocates and of those that it is the last to use."""
+
+    allocated: tuple[int, ...]
+    freed: tuple[int, ...]
+    is_in_place: bool
+
+
 class Lifetimes:
     """The lifetimes of the tensors of a traced function.
 
@@ -117,45 +127,20 @@ class Lifetimes:
     """
 
     def __init__(self, graph: SizedGraph) -> None:
-        buffers: dict[SizedTensor, SizedTensor] = {}  # tensor -> the tensor whose memory it shares
-
-        def find_buffers(tensors: Iterable[SizedTensor]) -> dict[SizedTensor, None]:
-            return dict.fromkeys(buffers.get(tensor, tensor) for tensor in tensors)
-
-        for operation in graph.operations:
-            if operation.kind in ALIASES and operation.inputs:
-                inputs = operation.inputs if operation.kind == "IdentityN" else operation.inputs[:1]
-                pairs = zip(operation.outputs, inputs, strict=True)
-                buffers |= {output: buffers.get(shared, shared) for output, shared in pairs}
-        last_use = {one: place for place, user in enumerate(graph.operations) for one in find_buffers(user.inputs)}
-        last_use |= dict.fromkeys(find_buffers(graph.outputs), len(graph.operations))
-        allocated: dict[SizedTensor, Operation] = {}
-        self._steps = []  # the tensors that an operation allocates and those that it is the last to use, as indices
-        indices: dict[SizedTensor, int] = {}
-        for place, operation in enumerate(graph.operations):
-            outputs = () if operation.kind in (*ALIASES, *NOT_ALLOCATED) else operation.outputs
-            new = {tensor: operation for tensor in outputs if tensor in last_use}
-            allocated |= new
-            indices |= {tensor: len(indices) + number for number, tensor in enumerate(new)}
-            freed = [one for one in find_buffers(operation.inputs) if last_use[one] == place and one in indices]
-            places = ([indices[one] for one in tensors] for tensors in (new, freed))
-            self._steps.append((*places, operation.kind in _IN_PLACE))
-        self._allocated = list(allocated.items())
-        self._count_bytes = graph.byte_counter(list(allocated))
-        # activations: the tensors that the forward pass computes and the backward pass uses
-        is_gradient = [_GRADIENT_TAPE in operation.name for operation in graph.operations]
-        start = is_gradient.index(True) if any(is_gradient) else len(graph.operations)
-        forward = {tensor for operation in graph.operations[:start] for tensor in operation.outputs}
-        used = {tensor for operation in graph.operations[start:] for tensor in find_buffers(operation.inputs)}
-        self._activations = sorted(indices[tensor] for tensor in used & forward & indices.keys())
+        self._buffers = _find_buffers(graph.operations)  # tensor -> the tensor whose memory it shares
+        self._allocated: list[tuple[SizedTensor, Operation]] = []
+        self._indices: dict[SizedTensor, int] = {}
+        self._steps = list(self._list_steps(graph))
+        self._activations = self._find_activations(graph.operations)
+        self._count_bytes = graph.byte_counter([tensor for tensor, _ in self._allocated])
 
     def peak_bytes(self, shape: BatchShape) -> int:
         """Return the largest number of bytes in memory at one moment."""
         num_bytes = self._count_bytes(shape).tolist()
         current = peak = 0
-        for *places, is_in_place in self._steps:
-            allocated, freed = ([num_bytes[index] for index in indices] for indices in places)
-            overwrites_input = is_in_place and allocated != [] and allocated[0] in freed
+        for step in self._steps:
+            freed, allocated = ([num_bytes[index] for index in indices] for indices in (step.freed, step.allocated))
+            overwrites_input = step.is_in_place and allocated != [] and allocated[0] in freed
             peak = max(peak, current + (0 if overwrites_input else sum(allocated)))
             current += sum(allocated) - sum(freed)
         return peak
@@ -171,3 +156,44 @@ class Lifetimes:
         """
         indices = [index for index in self._activations if select(*self._allocated[index])]
         return int(self._count_bytes(shape)[indices].sum())
+
+    def _list_steps(self, graph: SizedGraph) -> Iterator[_Step]:
+        last_use = self._find_last_uses(graph)
+        for place, operation in enumerate(graph.operations):
+            outputs = () if operation.kind in (*ALIASES, *NOT_ALLOCATED) else operation.outputs
+            allocated = tuple(self._add(tensor, operation) for tensor in outputs if tensor in last_use)
+            inputs = dict.fromkeys(self._buffers.get(tensor, tensor) for tensor in operation.inputs)
+            freed = (self._indices[one] for one in inputs if last_use[one] == place and one in self._indices)
+            yield _Step(allocated, tuple(freed), operation.kind in _IN_PLACE)
+
+    def _find_last_uses(self, graph: SizedGraph) -> dict[SizedTensor, int]:
+        """Map each tensor to the place of the last operation that uses it; returned tensors are used at the end."""
+        places = {}
+        for place, operation in enumerate(graph.operations):
+            for tensor in operation.inputs:
+                places[self._buffers.get(tensor, tensor)] = place
+        returned = (self._buffers.get(tensor, tensor) for tensor in graph.outputs)
+        return places | dict.fromkeys(returned, len(graph.operations))
+
+    def _add(self, tensor: SizedTensor, operation: Operation) -> int:
+        self._allocated.append((tensor, operation))
+        return self._indices.setdefault(tensor, len(self._indices))
+
+    def _find_activations(self, operations: list[Operation]) -> list[int]:
+        """Return the indices of the tensors that the forward pass computes and the backward pass uses."""
+        is_gradient = [_GRADIENT_TAPE in operation.name for operation in operations]
+        start = is_gradient.index(True) if any(is_gradient) else len(operations)
+        forward = {tensor for operation in operations[:start] for tensor in operation.outputs}
+        used = {self._buffers.get(tensor, tensor) for one in operations[start:] for tensor in one.inputs}
+        return sorted(self._indices[tensor] for tensor in used & forward & self._indices.keys())
+
+
+def _find_buffers(operations: list[Operation]) -> dict[SizedTensor, SizedTensor]:
+    """Map each output of an aliasing operation to the tensor whose memory it shares."""
+    buffers = {}
+    for operation in operations:
+        if operation.kind in ALIASES and operation.inputs:
+            inputs = operation.inputs if operation.kind == "IdentityN" else operation.inputs[:1]
+            for output, shared in zip(operation.outputs, inputs, strict=True):
+                buffers[output] = buffers.get(shared, shared)
+    return buffers

@@ -53,6 +53,10 @@ _WARMUP = "warmup_ratio"  # part of the line of the learning rate
 def add_arguments(options: Options) -> None:
     """Declare the arguments of the command."""
     options.add_model("checkpoint", "BERT or ELECTRA folder with a WordPiece vocabulary")
+    for name in list_fields(TaskSettings):
+        if name != "prompt":  # other commands have it too
+            finetuning_options.add_setting(options, TaskSettings, name)
+    task_options.add_prompt(options, default="that of CHECKPOINT; it becomes the default prompt of OUT")
     training = finetuning_options.add_finetuning_options(
         options,
         FineTuning,
@@ -60,10 +64,6 @@ def add_arguments(options: Options) -> None:
         length="128, answer 384",
         overlap="tag 32, answer 128, proportionally less for shorter sequences; other tasks truncate",
     )
-    for name in list_fields(TaskSettings):
-        if name != "prompt":  # other commands have it too
-            finetuning_options.add_setting(options, TaskSettings, name)
-    task_options.add_prompt(options, default="that of CHECKPOINT; it becomes the default prompt of OUT")
     training.add_option(
         "--search",
         positive_integer,

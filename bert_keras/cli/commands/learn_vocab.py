@@ -52,8 +52,9 @@ def add_arguments(options: Options) -> None:
 def run(arguments: argparse.Namespace) -> Result:
     """Run the command, and return its result to print."""
     started = time.monotonic()
-    from bert_keras.pipelines.text.learned_vocabulary import learn_vocabulary, make_leading_tokens
+    from bert_keras.pipelines.text.learned_vocabulary import learn_vocabulary
     from bert_keras.pipelines.text.text_rules import TextRules
+    from bert_keras.pipelines.text.vocabulary import make_leading_tokens
     from bert_keras.pipelines.text.vocabulary_settings import get_settings_path
 
     *_, leading, sources = check_all(

@@ -25,13 +25,12 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from bert_keras.export.targets import find_artifacts
 
-    _, checkpoint = check_all(
-        lambda: (
-            check_exists(arguments.artifact, "an artifact")
-            or [check_can_run(path.suffix.removeprefix(".")) for path in find_artifacts(arguments.artifact)]
-        ),
-        lambda: read_model(arguments.checkpoint),
-    )
+    def check_artifact() -> None:
+        check_exists(arguments.artifact, "an artifact")
+        for path in find_artifacts(arguments.artifact):
+            check_can_run(path.suffix.removeprefix("."))
+
+    _, checkpoint = check_all(check_artifact, lambda: read_model(arguments.checkpoint))
     print_settings("verify", {"artifact": arguments.artifact, "checkpoint": arguments.checkpoint})
     load_tensorflow()
     from bert_keras.export.verify import verify

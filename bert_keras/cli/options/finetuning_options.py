@@ -218,8 +218,8 @@ def run_training(
     Args:
         arguments: the options.
         data: the examples.
-        settings: the settings of the training.
-        strategy: the devices.
+        settings: the settings of the run.
+        strategy: the distribution strategy.
         shown: the settings to print.
         train: trains, with the progress bar and the arguments that `finetune` and `distill` share.
 

@@ -313,12 +313,13 @@ class JobRunner:
     def _finish(self, running: _RunningJob, status: str, value: object, now: float) -> Result:
         self._running.pop(running.job.id, None)
         started = now if running.started is None else running.started
+        num_tokens = sum(running.lengths)
         timings = Timings(
             queue=max(0.0, started - running.arrived - running.tokenization),
             tokenization=running.tokenization,
             inference=now - started,
             compute=running.compute,
-            num_tokens=(num_tokens := sum(running.lengths)),
+            num_tokens=num_tokens,
             batch_tokens=max(running.batch_tokens, num_tokens),
         )
         return Result(running.job.id, status, value, timings)

@@ -14,10 +14,9 @@ from bert_keras.pipelines.text.learned_vocabulary import (
     VocabularySettings,
     choose_alphabet,
     learn_vocabulary,
-    make_leading_tokens,
     train_vocabulary,
 )
-from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, read_vocabulary
+from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, make_leading_tokens, read_vocabulary
 from bert_keras.pipelines.text.vocabulary_settings import read_vocabulary_and_settings
 
 TEXT = ["the lower the better", "lowest and newest, wider and Wider", "caf\u00e9 \u4e2d\u6587 new-newer"] * 5
